@@ -1,0 +1,100 @@
+"""The names of everything that Drystone keeps in a bucket, in one place.
+
+A stream owns `<stream>/`. Blocks are folders named by a ULID; all else of Drystone's own begins with a dot.
+"""
+
+from __future__ import annotations
+
+import re
+
+from drystone import ulids
+from drystone.errors import UsageError
+
+_STREAM = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
+
+FIRST_BLOCK = "0"
+"""Block folders sort from here on, after everything that begins with a dot."""
+
+
+def check_stream(stream: str) -> str:
+    """Return `stream`; raise UsageError if it cannot name one (it is a folder, a DAG id and a pool at once)."""
+    if _STREAM.fullmatch(stream) is None:
+        msg = f"{stream!r} cannot name a stream."
+        raise UsageError(msg, "Allowed: lower-case letters, digits, '-' and '_', at most 100, first a letter or digit.")
+    return stream
+
+
+def blocks(stream: str) -> str:
+    """The prefix of the stream's blocks and of everything else it has."""
+    return f"{stream}/"
+
+
+def block(stream: str, ulid: str, name: str = "") -> str:
+    """The key of a file in a block's folder; without a name, the folder's prefix."""
+    return f"{stream}/{ulid}/{name}"
+
+
+def record(stream: str) -> str:
+    """The stream's own record: what readers must know of it without its configuration."""
+    return f"{stream}/.stream.json"
+
+
+def schema(stream: str, fingerprint: str) -> str:
+    """The schema with this fingerprint."""
+    return f"{stream}/.schemas/{fingerprint}.json"
+
+
+def edits(stream: str) -> str:
+    """The prefix of the stream's edits."""
+    return f"{stream}/.edits/"
+
+
+def edit(stream: str, ulid: str) -> str:
+    """One edit."""
+    return f"{edits(stream)}{ulid}.json"
+
+
+def pins(stream: str) -> str:
+    """The prefix of the pins of long reads."""
+    return f"{stream}/.pins/"
+
+
+def holds(stream: str) -> str:
+    """The prefix of the stream's holds."""
+    return f"{stream}/.holds/"
+
+
+def leases(stream: str) -> str:
+    """The prefix of the remover's lease."""
+    return f"{stream}/.lease/"
+
+
+def journal(stream: str) -> str:
+    """The prefix of the compactors' journal."""
+    return f"{stream}/.journal/"
+
+
+def audit(stream: str) -> str:
+    """The prefix of the audit log."""
+    return f"{stream}/.audit/"
+
+
+def plans(stream: str) -> str:
+    """The prefix of the plans that jobs execute."""
+    return f"{stream}/.plans/"
+
+
+def reports(stream: str) -> str:
+    """The prefix of job results and run reports."""
+    return f"{stream}/.reports/"
+
+
+def file_plans(stream: str, generation: int) -> str:
+    """The prefix of the ingest plans of files."""
+    return f"{stream}/.ingest/{generation}/files/"
+
+
+def parse_block(key: str, stream: str) -> tuple[str, str] | None:
+    """Return (ULID, file name) of a key in a block's folder, or None for what belongs to no block."""
+    folder, slash, name = key[len(stream) + 1 :].partition("/")
+    return (folder, name) if slash and ulids.is_canonical(folder) else None

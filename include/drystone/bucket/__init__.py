@@ -1,0 +1,1 @@
+"""Where bytes live: one small protocol over a local folder and memory."""

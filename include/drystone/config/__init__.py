@@ -1,0 +1,1 @@
+"""The configuration of streams: model, loading, and what a live stream refuses to change."""

@@ -1,0 +1,115 @@
+"""What a job and its caller say to each other: the verbs, the request, and the result object.
+
+A job is `spark-submit drystone_<verb>.py --config FILE --stream NAME --run ID [--request JSON] [--dry-run]`. The last
+thing that it does, whether it succeeded or not, is to write a `JobResult` to the stream's bucket under
+`result_key(stream, run)`; then it exits with 0 if and only if it succeeded. No result after the process has ended means
+that it died, and may be tried again: every job is idempotent.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from drystone.block import keys
+from drystone.errors import UsageError
+
+Verb = Literal["upload", "detect", "compact", "mark", "sweep"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class UploadRequest(_Model):
+    """Upload the files that the stream's pattern names in [start, end) (ISO-8601), or that `path` names instead."""
+
+    interval: tuple[str, str] | None = None
+    path: str | None = None
+
+
+class DetectRequest(_Model):
+    """Plan a compaction of this kind, in at most `batches` batches of about equal bytes."""
+
+    kind: Literal["minor", "major"]
+    batches: int = Field(1, ge=1)
+
+
+class CompactRequest(_Model):
+    """Execute batch number `batch` of a plan."""
+
+    plan_key: str
+    batch: int = Field(ge=0)
+
+
+class MarkRequest(_Model):
+    """Mark what is covered or gone by an edit, unmark what is not."""
+
+
+class SweepRequest(_Model):
+    """Delete what has been marked for longer than deleteDelay, and old partial uploads."""
+
+
+REQUESTS: dict[Verb, type[_Model]] = {
+    "upload": UploadRequest,
+    "detect": DetectRequest,
+    "compact": CompactRequest,
+    "mark": MarkRequest,
+    "sweep": SweepRequest,
+}
+
+
+class Batch(_Model):
+    """One mapped task's share of a plan."""
+
+    number: int
+    label: str
+    actions: int
+    bytes: int
+    rows: int
+
+
+class JobResult(_Model):
+    """What a job did. Times are ms since the epoch, durations ms."""
+
+    version: Literal[1] = 1
+    verb: Verb
+    stream: str
+    run: str
+    dry_run: bool = False
+    ok: bool
+    error: str = ""
+    next_step: str = ""
+    retryable: bool = False
+    started: int
+    ended: int
+    spark_start_ms: int = 0
+    work_ms: int = 0
+    summary: dict[str, int | str] = Field(default_factory=dict)
+    blocks: list[str] = Field(default_factory=list)
+    """ULIDs of the blocks that it uploaded, marked or deleted."""
+    plan_key: str | None = None
+    batches: list[Batch] = Field(default_factory=list)
+    report: str = ""
+    """Markdown for a person."""
+
+    def to_json(self) -> bytes:
+        """Return the bytes of the result object."""
+        return self.model_dump_json(indent=1).encode()
+
+
+def result_key(stream: str, run: str) -> str:
+    """Return the key of the result object of run `run`."""
+    return f"{keys.reports(stream)}{run}.json"
+
+
+def script(verb: Verb) -> Path:
+    """Return the installed `drystone_<verb>.py`; raise UsageError if this installation lacks it."""
+    path = Path(sysconfig.get_path("data")) / "share" / "drystone" / "spark_jobs" / f"drystone_{verb}.py"
+    if not path.is_file():
+        raise UsageError(f"{path} is missing.", "Install Drystone again: the job scripts are part of the package.")
+    return path
