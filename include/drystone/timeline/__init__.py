@@ -1,1 +1,1 @@
-""""""
+"""What is visible, and what supersedes what: pure functions of a snapshot."""

@@ -1,0 +1,148 @@
+"""The timeline: a snapshot resolved to what is visible, what is superseded and by what, and what is wrong.
+
+Source: the design, "Visibility". Readers, planners, the remover and everything that shows a stream use `resolve`, so
+that they cannot disagree. Marks have no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from drystone.block.edits import Edit
+from drystone.block.meta import Replacement
+from drystone.block.states import State, Times, state
+from drystone.timeline.blocks import Block, block_of
+from drystone.timeline.cover import Covering, cover
+from drystone.timeline.damage import Damage, Problem, find_damage, find_problems
+from drystone.timeline.gone import Gone, find_gone
+from drystone.timeline.groups import Group, group_blocks
+from drystone.timeline.pending import PendingEdit, expired_before, pending_edits
+from drystone.timeline.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A visible group, and what of it a reader must leave out.
+
+    `excluded`: sources whose rows are read elsewhere or nowhere. `edits`: what was not yet applied to its rows.
+    `gone`: the part of `excluded` that is read nowhere, which a compaction drops for good.
+    """
+
+    group: Group
+    excluded: frozenset[str]
+    gone: frozenset[str]
+    edits: tuple[PendingEdit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What a stream shows at the moment `at` (ms). Groups are keyed by their id, twins by ULID.
+
+    `covered` names for each covered group a visible one that covers it; `out` says why a group without a row to read is
+    out; `pending` are complete groups that are not ready yet; `incomplete` lack members; `twins` are spare blocks of a
+    ready group. `damage` lists rows that should be there and cannot be read; `problems` everything that is reported.
+    """
+
+    at: int
+    groups: dict[str, Group]
+    visible: dict[str, Visible]
+    covered: dict[str, str]
+    out: dict[str, str]
+    pending: dict[str, Group]
+    incomplete: dict[str, Group]
+    twins: dict[str, str]
+    replacements: frozenset[Replacement]
+    damage: tuple[Damage, ...]
+    problems: tuple[Problem, ...]
+
+
+def resolve(snapshot: Snapshot, times: Times, now: int | None = None) -> Timeline:
+    """Return the timeline of a snapshot at `now` (by default the time at which it was taken)."""
+    at = snapshot.taken_at if now is None else now
+    blocks = [block for folder in snapshot.folders.values() if (block := block_of(folder)) is not None]
+    problems, unknown = find_problems(snapshot, at, times)
+    return resolve_blocks(blocks, snapshot.edits, times, at, problems=problems, unknown=unknown)
+
+
+def resolve_blocks(
+    blocks: Iterable[Block],
+    edits: Iterable[Edit],
+    times: Times,
+    at: int,
+    *,
+    problems: Iterable[Problem] = (),
+    unknown: Iterable[Damage] = (),
+) -> Timeline:
+    """Return the timeline of blocks and edits; near linear in the number of blocks.
+
+    `problems` and `unknown` damage were found in what is not a block, and are handed on.
+    """
+    edits = tuple(edits)
+    groups, disagreeing = group_blocks(blocks)
+    ready: list[Group] = []
+    pending: dict[str, Group] = {}
+    incomplete: dict[str, Group] = {}
+    for group in groups.values():
+        if not group.complete:
+            incomplete[group.id] = group
+        elif group.ready(at, times.sync_delay):
+            ready.append(group)
+        else:
+            pending[group.id] = group
+
+    gone = find_gone(ready, edits)
+    limit = expired_before(edits)
+    expired = {group.id: "expired" for group in ready if group.max_time <= limit}
+    covering = cover((group for group in ready if group.id not in expired), gone.sources)
+    out = expired | {group.id: _why_out(group, gone) for group in covering.out}
+    damage = find_damage(incomplete.values(), disagreeing, covering, gone, limit)
+    return Timeline(
+        at=at,
+        groups=groups,
+        visible={group.id: _visible(group, covering, gone, edits, times) for group in covering.visible},
+        covered=covering.covered,
+        out=out,
+        pending=pending,
+        incomplete=incomplete,
+        twins={other.ulid: group.id for group in ready for other in group.others},
+        replacements=gone.replacements,
+        damage=(*unknown, *damage),
+        problems=(*problems, *_group_problems(disagreeing, covering)),
+    )
+
+
+def _why_out(group: Group, gone: Gone) -> str:
+    return "retired" if group.sources <= gone.retired else "replaced"
+
+
+def _visible(group: Group, covering: Covering, gone: Gone, edits: tuple[Edit, ...], times: Times) -> Visible:
+    dead = gone.sources & group.sources if gone.sources else frozenset()
+    if dead:
+        dead -= gone.dropped_by(group, edits)
+    elsewhere = covering.read_elsewhere(group)
+    return Visible(group, dead | elsewhere, dead, pending_edits(group, edits, gone.origins, times.clock_skew))
+
+
+def _group_problems(disagreeing: dict[str, str], covering: Covering) -> list[Problem]:
+    found = [
+        Problem("disagreeing-group", name, f"group {name}: its blocks disagree about {field}; none of them is read.")
+        for name, field in disagreeing.items()
+    ]
+    for wide, narrow in covering.too_narrow:
+        text = (
+            f"group {wide.id} has all sources of group {narrow.id}, but not its time range; both are kept, "
+            "and every source is read from one of them."
+        )
+        found.append(Problem("narrow-replacement", wide.first, text))
+    return found
+
+
+def states(snapshot: Snapshot, timeline: Timeline, times: Times) -> dict[str, State]:
+    """Return the state of every block folder of a snapshot, by ULID."""
+    superseded = timeline.covered.keys() | timeline.out.keys()
+    overlapped = {block.ulid for name in superseded for block in timeline.groups[name].blocks} | timeline.twins.keys()
+    return {
+        ulid: state(folder, timeline.at, times, overlapped=ulid in overlapped)
+        for ulid, folder in snapshot.folders.items()
+    }
