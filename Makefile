@@ -1,0 +1,69 @@
+# Drystone's commands. Needs make, Python 3.11 and Java 17; everything else goes into .venv and build/.
+
+PYTHON ?= python3.11
+BIN := .venv/bin
+UV_VERSION := $(shell sed -n 's/^uv==//p' requirements.txt)
+UV := VIRTUAL_ENV=.venv UV_HTTP_TIMEOUT=180 $(BIN)/uv --no-progress
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+# uv does not read pip's settings: a package mirror that is set for pip is handed over.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help setup demo ui test test-all bench lint clean requirements java
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
+
+setup: .venv/.drystone ## make or update the environment in .venv (the others do it by themselves)
+
+demo: setup java ## run the whole block lifecycle on real data, through Airflow and Spark
+	@$(BIN)/python demo/run.py
+
+ui: setup java ## the same Airflow with its UI: address and login are printed, Ctrl-C stops it
+	@$(BIN)/python demo/ui.py
+
+test: lint java ## all checks and all quick tests
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-all: lint java ## all checks and all tests, the slow ones too
+	@$(BIN)/python -m pytest
+
+bench: setup java ## measure against plain Spark and DuckDB, and print the tables
+	@$(BIN)/python -m benchmarks
+
+lint: setup ## ruff, mypy and the import rules
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --check; exit 1; }
+	@$(BIN)/mypy --no-error-summary include/drystone
+	@$(BIN)/lint-imports --no-logo > .venv/lint-imports.txt || { cat .venv/lint-imports.txt; exit 1; }
+
+requirements: setup ## resolve requirements.in anew into requirements.txt
+	@sed -i '/^#/!d' requirements.txt
+	@$(UV) pip compile requirements.in -o requirements.new --quiet --upgrade --no-header --no-emit-index-url --python-version 3.11
+	@cat requirements.new >> requirements.txt && rm requirements.new
+
+clean: ## remove everything that these commands made
+	@rm -rf .venv build .airflow .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+java:
+	@$(JAVA) -version 2>&1 | grep -qE 'version "(1[7-9]|2[0-9])[.".-]' || \
+	  { echo "Java 17 is needed, and '$(JAVA)' is not it: apt-get install openjdk-17-jre-headless" >&2; exit 1; }
+
+.venv/.drystone: .venv/.requirements pyproject.toml $(wildcard spark_jobs/*.py)
+	@$(UV) pip install --quiet --no-deps --no-build-isolation --reinstall-package drystone --editable .
+	@touch $@
+
+.venv/.requirements: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || \
+	  { echo "Python 3.11 is needed, and '$(PYTHON)' is not it: apt-get install python3.11 python3.11-venv" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv --clear .venv > /dev/null || \
+	  { echo "$(PYTHON) cannot make environments: apt-get install python3.11-venv" >&2; exit 1; }
+	@echo "Installing the packages of requirements.txt into .venv (the first time some 700 MB, a few minutes) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(UV) pip sync --quiet requirements.txt
+	@touch $@

@@ -1,0 +1,1 @@
+"""Drystone: blocks on object storage that hold together without locks."""
