@@ -6,6 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+FOREVER = 1 << 62
+"""An expiry that never comes."""
+
 
 class _Guard(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")

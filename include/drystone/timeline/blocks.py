@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drystone import ulids
+from drystone.block.chunks import Granularity
 from drystone.block.folder import Folder
 from drystone.block.meta import META_FILE, Replacement
 
@@ -34,6 +35,8 @@ class Block:
     retires: frozenset[Replacement] = NO_REPLACEMENTS
     ignore_delay: bool = False
     loadable: bool = True
+    granularity: Granularity = "day"
+    level: int = 1
     rows: int = 0
     size: int = 0
 
@@ -65,6 +68,8 @@ def block_of(folder: Folder) -> Block | None:
         retires=frozenset(extension.retires),
         ignore_delay=extension.ignore_delay,
         loadable=not folder.missing_files(),
+        granularity=extension.time_chunk.granularity,
+        level=meta.compaction.level,
         rows=meta.stats.num_samples,
         size=folder.size,
     )

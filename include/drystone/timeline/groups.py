@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from drystone.block.chunks import Chunk, covering_chunk
 from drystone.block.meta import Replacement
 from drystone.timeline.blocks import Block
 
@@ -80,6 +81,12 @@ class Group:
     def size(self) -> int:
         """Bytes of its members."""
         return sum(block.size for block in self.members)
+
+    @property
+    def chunk(self) -> Chunk | None:
+        """The chunk of the group's granularity, or the finest coarser one, that holds its whole time range."""
+        # An empty range still lies somewhere.
+        return covering_chunk(self.min_time, max(self.max_time, self.min_time + 1), self.pattern.granularity)
 
     def ready(self, now: int, sync_delay: int) -> bool:
         """Tell whether it is complete, and every member is ready."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from drystone.block.edits import Edit
 from drystone.block.folder import Folder
 from drystone.block.guards import Hold, Pin
+from drystone.block.journal import Attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +25,4 @@ class Snapshot:
     holds: tuple[Hold, ...] = ()
     pins: tuple[Pin, ...] = ()
     strays: tuple[str, ...] = ()
+    journal: tuple[Attempt, ...] = ()

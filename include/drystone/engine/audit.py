@@ -1,0 +1,40 @@
+"""The audit log: append-only, one object of JSON lines per run and verb, under `<stream>/.audit/`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from drystone import ulids
+from drystone.block import keys
+from drystone.bucket.protocol import Bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One action: what was done to which block, why, by which run, when (ms since the epoch)."""
+
+    what: str
+    block: str
+    why: str
+    run: str
+    when: int
+
+
+def append(bucket: Bucket, stream: str, entries: Iterable[Entry], now: int) -> None:
+    """Add the entries to the log as one object; nothing if there are none."""
+    lines = "".join(f"{json.dumps(asdict(entry))}\n" for entry in entries)
+    if lines:
+        bucket.create(f"{keys.audit(stream)}{ulids.new(now)}.jsonl", lines.encode())
+
+
+def uploaded(bucket: Bucket, stream: str) -> frozenset[str]:
+    """Return the ULIDs of all blocks that the log knows as once whole."""
+    found: set[str] = set()
+    for item in bucket.list(keys.audit(stream)):
+        for line in bucket.get(item.key).splitlines():
+            entry = json.loads(line)
+            if entry["what"] == "upload":
+                found.add(entry["block"])
+    return frozenset(found)

@@ -1,0 +1,78 @@
+"""The remover's lease: one run at a time removes, also outside Airflow. Source: the design, "Guards: one remover".
+
+Leases are numbered, create-only objects: to take one is to create the next number, which only one of several can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from drystone.block import keys
+from drystone.block.guards import Lease
+from drystone.bucket.protocol import Bucket
+from drystone.clock import Clock
+from drystone.errors import HeldError, ObjectExistsError, ObjectMissingError
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease that this run holds."""
+
+    bucket: Bucket
+    stream: str
+    key: str
+    lease: Lease
+
+    def check(self, now: int) -> None:
+        """Raise HeldError if the lease has run out or somebody has taken the next one."""
+        newest = _newest(self.bucket, self.stream)
+        if now >= self.lease.expires or newest != self.key:
+            msg = f"stream {self.stream}: {self.lease.owner} no longer holds the remover's lease."
+            raise HeldError(msg, "Nothing more was removed; run it again.")
+
+
+@contextmanager
+def remover_lease(bucket: Bucket, stream: str, owner: str, ttl_ms: int, clock: Clock) -> Iterator[Held]:
+    """Hold the stream's remover lease for the block, at most `ttl_ms`; raise HeldError if another run has it.
+
+    A run that is started again under the same owner takes its own lease over: it died.
+    """
+    held = _acquire(bucket, stream, owner, ttl_ms, clock())
+    try:
+        yield held
+    finally:
+        bucket.delete([held.key])
+
+
+def _acquire(bucket: Bucket, stream: str, owner: str, ttl_ms: int, now: int) -> Held:
+    prefix = keys.leases(stream)
+    newest = _newest(bucket, stream)
+    number = 0
+    if newest:
+        number = int(newest.removeprefix(prefix).removesuffix(".json")) + 1
+        try:
+            current = Lease.model_validate_json(bucket.get(newest))
+        except ObjectMissingError:
+            current = None
+        if current is not None and current.owner != owner and current.expires > now:
+            _refuse(stream, current, now)
+    lease = Lease(owner=owner, reason="remover", created=now, expires=now + ttl_ms)
+    key = f"{prefix}{number:012d}.json"
+    try:
+        bucket.create(key, lease.to_json())
+    except ObjectExistsError:
+        _refuse(stream, Lease.model_validate_json(bucket.get(key)), now)
+    bucket.delete([item.key for item in bucket.list(prefix) if item.key < key])
+    return Held(bucket, stream, key, lease)
+
+
+def _newest(bucket: Bucket, stream: str) -> str:
+    return max((item.key for item in bucket.list(keys.leases(stream))), default="")
+
+
+def _refuse(stream: str, lease: Lease, now: int) -> None:
+    left = max(0, lease.expires - now) // 1000
+    msg = f"stream {stream}: {lease.owner} is removing, and has the lease for another {left} s."
+    raise HeldError(msg, "Wait for it; if it is dead, its lease runs out by itself.")

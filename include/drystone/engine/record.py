@@ -1,0 +1,63 @@
+"""Reading and writing the stream record and schemas."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from drystone.block import keys
+from drystone.block.record import StreamRecord
+from drystone.block.schema import Schema
+from drystone.bucket.protocol import Bucket
+from drystone.config.changes import check_change, record_of
+from drystone.config.model import StreamConfig
+from drystone.errors import ObjectExistsError, ObjectMissingError, UnreadableBlockError, UsageError
+
+
+def read_record(bucket: Bucket, stream: str) -> StreamRecord:
+    """Return the stream's record; raise UsageError if the bucket has no such stream."""
+    key = keys.record(keys.check_stream(stream))
+    try:
+        return StreamRecord.model_validate_json(bucket.get(key))
+    except ObjectMissingError:
+        msg = f"bucket {bucket.url} has no stream {stream!r} ({key} is missing)."
+        raise UsageError(msg, "The first ingest makes it; check the name and the bucket.") from None
+    except ValidationError as error:
+        raise UnreadableBlockError(f"{key} cannot be read: {error.errors()[0]['msg']}.") from None
+
+
+def apply_config(bucket: Bucket, stream: str, config: StreamConfig) -> StreamRecord:
+    """Make the bucket's record of the stream say what the configuration says, and return it.
+
+    Raises StreamChangeError, and writes nothing, if a stream with data cannot take the change.
+    """
+    new = record_of(stream, config)
+    try:
+        old = read_record(bucket, stream)
+    except UsageError:
+        bucket.put(keys.record(stream), new.to_json())
+        return new
+    check_change(old, new)
+    if old != new:
+        bucket.put(keys.record(stream), new.to_json())
+    return new
+
+
+def keep_schema(bucket: Bucket, stream: str, schema: Schema) -> str:
+    """Keep the schema under its fingerprint, and return that. Keeping it again is harmless."""
+    try:
+        bucket.create(keys.schema(stream, schema.fingerprint), schema.to_json())
+    except ObjectExistsError:
+        pass  # The key is the content's digest: what is there is this schema.
+    return schema.fingerprint
+
+
+def read_schema(bucket: Bucket, stream: str, fingerprint: str) -> Schema:
+    """Return a schema by its fingerprint; raise UnreadableBlockError if it is missing or another."""
+    key = keys.schema(stream, fingerprint)
+    try:
+        schema = Schema.model_validate_json(bucket.get(key))
+    except (ObjectMissingError, ValidationError) as error:
+        raise UnreadableBlockError(f"schema {key} cannot be read: {error}") from None
+    if schema.fingerprint != fingerprint:
+        raise UnreadableBlockError(f"schema {key} has another fingerprint, {schema.fingerprint}.")
+    return schema

@@ -1,0 +1,99 @@
+"""Marking, unmarking and deleting: the remover's acts, each with a second look right before it.
+
+Source: the design, rules 7 and 8, and "Guards: the remover asks again". Doing an act twice ends in the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drystone.block import guards, keys, marks
+from drystone.block.meta import META_FILE
+from drystone.bucket.protocol import Bucket
+from drystone.errors import ObjectExistsError, ObjectMissingError
+from drystone.plan.model import Delete, Mark, Unmark
+
+
+def mark(bucket: Bucket, stream: str, action: Mark, now: int) -> str:
+    """Write the block's deletion mark; return "" if it is there (now), else why it was not written."""
+    refusal = _unmet(bucket, stream, action.needs)
+    if refusal:
+        return refusal
+    note = marks.DeletionMark(id=action.ulid, details=action.reason, deletion_time=now // 1000)
+    try:
+        bucket.create(keys.block(stream, action.ulid, marks.DELETION_MARK), note.to_json())
+    except ObjectExistsError:
+        return ""
+    return ""
+
+
+def unmark(bucket: Bucket, stream: str, action: Unmark) -> str:
+    """Remove the block's deletion mark, unless its deletion has begun; return "" or why it was left."""
+    if not _exists(bucket, keys.block(stream, action.ulid, META_FILE)):
+        return "its deletion has begun"
+    bucket.delete([keys.block(stream, action.ulid, marks.DELETION_MARK)])
+    return ""
+
+
+def delete(bucket: Bucket, stream: str, action: Delete, now: int, delete_delay: int) -> str:
+    """Delete a block's folder: meta.json first, then the data, the mark last. Return "" or why it was left.
+
+    Looks again first: that the mark is still there and old enough, that every block in `needs` is still whole and
+    unmarked, and that no pin or hold has come up since the plan was made.
+    """
+    refusal = _guarded(bucket, stream, action, now) or _unmet(bucket, stream, action.needs)
+    if not refusal and action.kind == "marked":
+        refusal = _not_due(bucket, stream, action.ulid, now, delete_delay)
+    if not refusal and action.kind == "partial" and _exists(bucket, keys.block(stream, action.ulid, META_FILE)):
+        refusal = "it is whole now"
+    if refusal:
+        return refusal
+    prefix = keys.block(stream, action.ulid)
+    names = [item.key.removeprefix(prefix) for item in bucket.list(prefix)]
+    bucket.delete([prefix + name for name in deletion_order(names)])
+    return ""
+
+
+def deletion_order(names: Sequence[str]) -> list[str]:
+    """Return the files of a block in the order in which they must go: what half a deletion leaves must show as one."""
+    last = (marks.NO_COMPACT_MARK, marks.NO_DOWNSAMPLE_MARK, marks.DELETION_MARK)
+    return sorted(names, key=lambda name: (name != META_FILE, last.index(name) if name in last else -1, name))
+
+
+def _not_due(bucket: Bucket, stream: str, ulid: str, now: int, delete_delay: int) -> str:
+    try:
+        raw = bucket.get(keys.block(stream, ulid, marks.DELETION_MARK))
+    except ObjectMissingError:
+        return "it is not marked any more"
+    written = marks.parse_deletion_mark(raw, ulid).deletion_time * 1000
+    return "" if written + delete_delay <= now else "it was marked again"
+
+
+def _guarded(bucket: Bucket, stream: str, action: Delete, now: int) -> str:
+    for item in bucket.list(keys.holds(stream)):
+        hold = guards.Hold.model_validate_json(bucket.get(item.key))
+        if hold.expires > now and (not hold.blocks or action.ulid in hold.blocks):
+            return f"held by {hold.owner}: {hold.reason}"
+    if action.kind == "unfinished":
+        return ""
+    for item in bucket.list(keys.pins(stream)):
+        if guards.Pin.model_validate_json(bucket.get(item.key)).expires > now:
+            return "a long read has pinned the stream"
+    return ""
+
+
+def _unmet(bucket: Bucket, stream: str, needs: Sequence[str]) -> str:
+    for ulid in needs:
+        if not _exists(bucket, keys.block(stream, ulid, META_FILE)):
+            return f"block {ulid}, which supersedes it, is gone"
+        if _exists(bucket, keys.block(stream, ulid, marks.DELETION_MARK)):
+            return f"block {ulid}, which supersedes it, is marked for deletion"
+    return ""
+
+
+def _exists(bucket: Bucket, key: str) -> bool:
+    try:
+        bucket.head(key)
+    except ObjectMissingError:
+        return False
+    return True

@@ -1,0 +1,146 @@
+"""Uploading one built block: every file first, meta.json last, or nothing.
+
+Source: the design, "Blocks: the rules" 1 to 3 and "Guards: slow upload".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from drystone import ulids
+from drystone.block import keys
+from drystone.block.meta import (
+    FORMAT_VERSION,
+    MAX_META_BYTES,
+    META_FILE,
+    SOURCES_FILE,
+    Compaction,
+    Downsample,
+    Extension,
+    File,
+    Hash,
+    Meta,
+    Parent,
+    SourcesFile,
+    Stats,
+    Thanos,
+)
+from drystone.bucket.protocol import Bucket
+from drystone.errors import BucketError, DrystoneError, UploadTimeoutError
+
+if TYPE_CHECKING:
+    from drystone.clock import Clock
+    from drystone.engine.writer import Built
+
+_SOURCES_IN_META = 10_000
+"""A ULID takes about 30 bytes of JSON, so this many leave room below MAX_META_BYTES for everything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a block says of itself beyond what its files tell: where its rows came from and where it belongs."""
+
+    stream: str
+    verb: str
+    labels: dict[str, str]
+    extension: Extension
+    sources: frozenset[str]
+    level: int
+    min_time: int
+    max_time: int
+    parents: tuple[Parent, ...] = ()
+
+
+def upload_block(bucket: Bucket, built: Built, origin: Origin, deadline_ms: int, clock: Clock) -> Meta:
+    """Upload a built block under a new ULID of this moment, and return its meta.json.
+
+    Either the whole block is there, meta.json last, or what was written is removed again and an error is raised:
+    UploadTimeoutError once `deadline_ms` have passed, BucketError if the store fails or an object arrived in another
+    size. If even the removal fails, the error says so; the remover takes the rest away later.
+    """
+    began = clock()
+    ulid = ulids.new(began)
+    meta, sources = _describe(ulid, built, origin, began)
+    written: list[str] = []
+
+    def check_deadline() -> None:
+        if clock() - began > deadline_ms:
+            msg = f"upload of block {ulid} of stream {origin.stream} took longer than upload_timeout, {deadline_ms} ms."
+            raise UploadTimeoutError(msg, "A slower store needs a longer upload_timeout and sync_delay.")
+
+    try:
+        for file in built.files:
+            key = keys.block(origin.stream, ulid, file.rel_path)
+            written.append(key)
+            bucket.upload(key, built.folder / file.rel_path)
+            _confirm(bucket, key, file.size)
+            check_deadline()
+        if sources is not None:
+            key = keys.block(origin.stream, ulid, SOURCES_FILE)
+            written.append(key)
+            bucket.create(key, sources)
+            _confirm(bucket, key, len(sources))
+            check_deadline()
+        key = keys.block(origin.stream, ulid, META_FILE)
+        written.append(key)
+        bucket.create(key, meta.to_json())
+    except (DrystoneError, OSError) as error:
+        _clean_up(bucket, written, error)
+        raise
+    return meta
+
+
+def _confirm(bucket: Bucket, key: str, size: int) -> None:
+    found = bucket.head(key).size
+    if found != size:
+        raise BucketError(f"{key} has {found} bytes in the bucket, and {size} were sent.", "It will be tried again.")
+
+
+def _clean_up(bucket: Bucket, written: list[str], error: BaseException) -> None:
+    try:
+        bucket.delete(reversed(written))
+    except DrystoneError as second:
+        error.add_note(f"Removing what was uploaded failed too ({second}); the next sweeps take it away.")
+
+
+def _describe(ulid: str, built: Built, origin: Origin, now: int) -> tuple[Meta, bytes | None]:
+    extension, sources_file = origin.extension, None
+    named = tuple(sorted(origin.sources))
+    if len(named) > _SOURCES_IN_META:
+        sources_file = json.dumps(named).encode()
+        digest = hashlib.sha256(sources_file).hexdigest()
+        extension = extension.model_copy(update={"sources_file": SourcesFile(count=len(named), sha256=digest)})
+        # Thanos takes an empty list for a duplicate of anything, so one id stands for the whole set.
+        named = (ulids.derive(now, digest),)
+    files = [File(rel_path=f.rel_path, size_bytes=f.size, hash=Hash(hash_func="SHA256", value=f.sha256)) for f in built.files]
+    if sources_file is not None:
+        files.append(File(rel_path=SOURCES_FILE, size_bytes=len(sources_file)))
+    meta = Meta(
+        version=1,
+        ulid=ulid,
+        min_time=origin.min_time,
+        max_time=origin.max_time,
+        stats=Stats(num_samples=built.rows, num_chunks=built.row_groups),
+        compaction=Compaction(level=origin.level, sources=named, parents=origin.parents),
+        thanos=Thanos(
+            labels=origin.labels,
+            downsample=Downsample(),
+            source=f"drystone.{origin.verb}",
+            upload_time=datetime.fromtimestamp(now / 1000, UTC).isoformat(),
+            segment_files=tuple(f.rel_path.removeprefix("chunks/") for f in built.files if f.rel_path.startswith("chunks/")),
+            files=(*files, File(rel_path=META_FILE)),
+            extensions={"drystone": extension.model_dump(mode="json", exclude_none=True)},
+        ),
+    )
+    if len(meta.to_json()) > MAX_META_BYTES:
+        raise DrystoneError(f"meta.json of block {ulid} would exceed 1 MiB ({len(origin.parents)} parents).")
+    return meta, sources_file
+
+
+def new_extension(**fields: object) -> Extension:
+    """Return an Extension of today's format version."""
+    return Extension.model_validate({"format_version": FORMAT_VERSION, **fields})
