@@ -36,15 +36,14 @@ bench: setup java ## measure against plain Spark and DuckDB, and print the table
 	@$(BIN)/python -m benchmarks
 
 lint: setup ## ruff, mypy and the import rules
-	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff check --quiet --output-format concise
 	@$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --check; exit 1; }
 	@$(BIN)/mypy --no-error-summary include/drystone
 	@$(BIN)/lint-imports --no-logo > .venv/lint-imports.txt || { cat .venv/lint-imports.txt; exit 1; }
 
-requirements: setup ## resolve requirements.in anew into requirements.txt
-	@sed -i '/^#/!d' requirements.txt
-	@$(UV) pip compile requirements.in -o requirements.new --quiet --upgrade --no-header --no-emit-index-url --python-version 3.11
-	@cat requirements.new >> requirements.txt && rm requirements.new
+requirements: setup ## resolve requirements.in into requirements.txt, keeping the pins that still fit
+	@$(UV) pip compile requirements.in -o requirements.txt --quiet --no-emit-index-url --python-version 3.11 \
+	  --custom-compile-command "make requirements"
 
 clean: ## remove everything that these commands made
 	@rm -rf .venv build .airflow .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse

@@ -1,0 +1,159 @@
+"""One Drystone job as an Airflow task: `spark-submit`, and the job's result object turned into XCom or a failure.
+
+Source: the design, "Airflow: how people use it".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException
+from pydantic import ValidationError
+
+from drystone import jobs
+from drystone.airflow.failures import as_task_failure, failure, result_failure
+from drystone.airflow.hook import SubmitHook, check_reachable, existing_connection, quiet
+from drystone.airflow.outcome import RESULT_XCOM, Summary, mapped_batches, read_result, summarize
+from drystone.airflow.runs import job_name
+from drystone.bucket import Bucket, open_bucket
+from drystone.config.load import Loaded, load
+from drystone.errors import UsageError
+
+Request = Mapping[str, Any] | Callable[..., Mapping[str, Any]]
+"""A job's request, or a function (context, jinja_env) that makes it when the task runs."""
+
+
+class DrystoneSparkOperator(SparkSubmitOperator):
+    """Runs one job to its end and decides by the job's own result object, whatever spark-submit's exit code.
+
+    * The run's name comes from the task instance, so every try of it writes the same result object.
+    * No result object: the job died, which another try may survive (AirflowException).
+    * A result that is not ok fails at once, with what to do next, unless the job says that it can be retried.
+    * A missing connection is an error, and so is a local bucket on a cluster.
+
+    XCom: under `result` a summary of ids, keys and numbers; the return value is the same, or, for `detect`, the list of
+    batches that `DrystoneSparkOperator.partial(verb="compact", …).expand_kwargs(…)` takes.
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "request", "plan_only", "label")
+    template_fields_renderers = {"request": "json"}  # noqa: RUF012 -- Airflow declares it as an instance variable
+    ui_color = "#e8eef7"
+
+    def __init__(
+        self,
+        *,
+        verb: jobs.Verb,
+        stream: str,
+        config_file: str,
+        request: Request | None = None,
+        plan_only: bool | str = False,
+        label: str = "",
+        **kwargs: Any,
+    ) -> None:
+        """`request` and `plan_only` may be templates; `plan_only` makes it a dry run. `label` names a mapped task."""
+        # In client mode the driver is a child of this task: there is nothing to reconnect to, and the provider would
+        # take the id of another try for it. A new try submits again under the same name, which is what jobs expect.
+        kwargs["durable"] = False
+        super().__init__(**kwargs)
+        self.verb = verb
+        self.stream = stream
+        self.config_file = config_file
+        self.request = request
+        self.plan_only = plan_only
+        self.label = label
+
+    def execute(self, context: Context) -> Any:
+        """Submit, wait, read the result. Raises AirflowFailException or AirflowException as the class says."""
+        with as_task_failure():
+            loaded = load(Path(self.config_file))
+            bucket = open_bucket(loaded.bucket_url(self.stream))
+            run = _job_name(context)
+            self._prepare(loaded, run)
+            key = jobs.result_key(self.stream, run)
+            # What an earlier try left must not be taken for this one's.
+            bucket.delete([key])
+            ended = self._submit(context)
+            return self._conclude(context, bucket, key, ended)
+
+    def on_kill(self) -> None:
+        """Stop spark-submit, if it was started."""
+        if self._hook is not None:
+            super().on_kill()
+
+    def _prepare(self, loaded: Loaded, run: str) -> None:
+        spark = loaded.config.spark
+        self._conn_id = spark.connection
+        existing_connection(self._conn_id)
+        self.conf = quiet({**spark.conf, **(self.conf or {})})
+        self.name = f"drystone-{self.stream}-{self.verb}"
+        self.application = str(jobs.script(self.verb))
+        self.application_args = self._arguments(loaded.path, run)
+        self._hook = self._get_hook()
+        url = loaded.bucket_url(self.stream)
+        check_reachable(self._hook.master, url, shared_filesystem=spark.shared_filesystem)
+
+    def _arguments(self, config: Path, run: str) -> list[str]:
+        request = jobs.REQUESTS[self.verb]
+        try:
+            given = request.model_validate(self.request or {})
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise UsageError(f"The request of {self.verb} is wrong: {where}: {first['msg']}.") from None
+        found = ["--config", str(config), "--stream", self.stream, "--run", run, "--request", given.model_dump_json()]
+        return [*found, "--dry-run"] if is_true(self.plan_only) else found
+
+    def _get_hook(self) -> SubmitHook:
+        return SubmitHook(
+            conf=self.conf,
+            conn_id=self._conn_id,
+            files=self.files,
+            py_files=self.py_files,
+            archives=self._archives,
+            jars=self.jars,
+            packages=self.packages,
+            executor_cores=self._executor_cores,
+            executor_memory=self._executor_memory,
+            driver_memory=self._driver_memory,
+            name=self.name,
+            num_executors=self._num_executors,
+            application_args=self.application_args,
+            spark_binary=self._spark_binary,
+            properties_file=self.properties_file,
+            deploy_mode=self._deploy_mode,
+        )
+
+    def _submit(self, context: Context) -> str:
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            return str(error)
+        return "spark-submit ended with exit code 0."
+
+    def _conclude(self, context: Context, bucket: Bucket, key: str, ended: str) -> Summary | list[dict[str, object]]:
+        result = read_result(bucket, key)
+        if result is None:
+            text = f"{self.verb} of {self.stream} left no result: it died, and can be run again. {ended}"
+            raise failure(text, retryable=True)
+        if result.report:
+            self.log.info("%s", result.report)
+        if not result.ok:
+            raise result_failure(result)
+        summary = summarize(result, key)
+        context["ti"].xcom_push(key=RESULT_XCOM, value=summary)
+        return mapped_batches(result) if self.verb == "detect" else summary
+
+
+def is_true(value: bool | str) -> bool:  # noqa: FBT001 -- it is the value itself
+    """Return what a rendered template such as `{{ params.dry_run }}` means."""
+    return value if isinstance(value, bool) else value.strip().lower() == "true"
+
+
+def _job_name(context: Context) -> str:
+    instance = context["ti"]
+    map_index = instance.map_index
+    return job_name(instance.dag_id, instance.run_id, instance.task_id, -1 if map_index is None else map_index)
