@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from drystone.bucket.failures import reading
 from drystone.bucket.local import LocalBucket
+from drystone.bucket.protocol import Bucket
 from drystone.errors import BucketError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-    from drystone.bucket.protocol import Bucket
 
 READ_AHEAD = 256 << 10
 """Bytes: the neighbouring columns of a small row group come with one request."""
@@ -30,14 +29,12 @@ def open_input(bucket: Bucket, key: str, size: int) -> pa.NativeFile:
     """
     if not isinstance(bucket, LocalBucket):
         return pa.PythonFile(BucketFile(bucket, key, size), mode="r")
+    found = bucket.head(key).size
+    if found != size:
+        raise _wrong_size(key, size, found)
     path = bucket.path(key)
     with reading(key, path):
-        file = pa.OSFile(str(path), mode="r")
-    if file.size() != size:
-        found = file.size()
-        file.close()
-        raise _wrong_size(key, size, found)
-    return file
+        return pa.OSFile(str(path), mode="r")
 
 
 class BucketFile(io.RawIOBase):

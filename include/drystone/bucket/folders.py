@@ -85,7 +85,7 @@ def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable, if it still exists."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     try:
         os.fsync(descriptor)

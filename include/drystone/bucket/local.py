@@ -16,14 +16,16 @@ from drystone.bucket.failures import explain, reading, writing
 from drystone.bucket.folders import Move, link, make_folders, place, remove_empty, replace, sync_folder
 from drystone.bucket.names import TEMP_FOLDER, check_key, check_range
 from drystone.bucket.protocol import ObjectInfo
+from drystone.bucket.sources import open_source
 from drystone.bucket.walk import walk
 from drystone.clock import Clock, system
-from drystone.errors import ObjectMissingError, UsageError
+from drystone.errors import ObjectMissingError
 
 ABANDONED_AFTER = 3_600_000
 """A temp file that nobody has touched for this long (ms) belongs to a writer that died."""
 
 _LATE = 1_000
+_COPY_BYTES = 1 << 20
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
 
 
@@ -111,16 +113,21 @@ class LocalBucket:
         """See `Bucket.upload`. On the bucket's own file system the object is a hard link to `path`, and costs nothing.
 
         `path` then takes the object's time (its modification time is set to now) and may be deleted, but not changed.
+        It is copied instead if it has further names already, or lies in the bucket: those keep their own time.
         """
         target = self.path(key)
-        with _open_input(path) as source, writing(key, target):
+        with open_source(path) as source, writing(key, target):
             try:
                 # Of a symbolic link, link(2) would make another one.
-                self._publish(link, source, path.resolve(), target)
+                linked = self._publish_link(source, path.resolve(), target)
             except OSError as error:
                 if error.errno not in _NO_LINK:
                     raise
-                self._upload_copy(source, target)
+                linked = False
+            if not linked:
+                with self._temp_file() as file:
+                    shutil.copyfileobj(source, file, _COPY_BYTES)
+                    self._publish(link, file, Path(file.name), target)
 
     def delete(self, keys: Iterable[str]) -> None:
         """See `Bucket.delete`. Strictly in order; it stops at the first object that cannot be removed."""
@@ -137,13 +144,17 @@ class LocalBucket:
                 raise explain(error, "delete", path) from error
             touched.add(remove_empty(path.parent, self._root))
         for folder in touched:
-            with writing("", folder):
+            try:
                 sync_folder(folder)
+            except OSError as error:
+                raise explain(error, "sync", folder) from error
 
-    def _upload_copy(self, source: BinaryIO, target: Path) -> None:
-        with self._temp_file() as file:
-            shutil.copyfileobj(source, file, 1 << 20)
-            self._publish(link, file, Path(file.name), target)
+    def _publish_link(self, file: BinaryIO, source: Path, target: Path) -> bool:
+        """Publish a file that is not ours by a further name for it; do nothing and return False if that is unsafe."""
+        alone = os.fstat(file.fileno()).st_nlink == 1 and self._root.resolve() not in source.parents
+        if alone:
+            self._publish(link, file, source, target)
+        return alone
 
     @contextmanager
     def _temp_file(self) -> Iterator[BinaryIO]:
@@ -187,15 +198,6 @@ def remove_abandoned(folder: Path, now: int) -> None:
             with suppress(FileNotFoundError, PermissionError):
                 if now - entry.stat(follow_symlinks=False).st_ctime_ns // 1_000_000 > ABANDONED_AFTER:
                     Path(entry.path).unlink()
-
-
-def _open_input(path: Path) -> BinaryIO:
-    try:
-        if path.is_file():  # Opening a pipe would wait for its writer.
-            return path.open("rb")
-    except OSError as error:
-        raise explain(error, "read", path) from error
-    raise UsageError(f"{path} is no file that could be uploaded.", "Check the path.")
 
 
 def _read_fully(file: BinaryIO, length: int) -> bytes:

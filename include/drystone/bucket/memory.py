@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
 
-from drystone.bucket.failures import explain
 from drystone.bucket.names import check_key, check_range
 from drystone.bucket.protocol import ObjectInfo
+from drystone.bucket.sources import open_source
 from drystone.clock import Clock, system
 from drystone.errors import BucketError, ObjectExistsError, ObjectMissingError
 
@@ -91,11 +91,8 @@ class MemoryBucket:
     def upload(self, key: str, path: Path) -> None:
         """See `Bucket.upload`. Here, of course, a large file is held in memory."""
         check_key(key)
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise explain(error, "read", path) from error
-        self._write(key, data, create=True)
+        with open_source(path) as source:
+            self._write(key, source.read(), create=True)
 
     def delete(self, keys: Iterable[str]) -> None:
         """See `Bucket.delete`. Strictly in order."""
