@@ -39,7 +39,7 @@ class DrystoneSparkOperator(SparkSubmitOperator):
     batches that `DrystoneSparkOperator.partial(verb="compact", …).expand_kwargs(…)` takes.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "request", "plan_only", "label")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "request", "plan_only", "batch_label")
     template_fields_renderers = {"request": "json"}  # noqa: RUF012 -- Airflow declares it as an instance variable
     ui_color = "#e8eef7"
 
@@ -51,10 +51,10 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         config_file: str,
         request: Request | None = None,
         plan_only: bool | str = False,
-        label: str = "",
+        batch_label: str = "",
         **kwargs: Any,
     ) -> None:
-        """`request` and `plan_only` may be templates; `plan_only` makes it a dry run. `label` names a mapped task."""
+        """`request` and `plan_only` may be templates; `plan_only`: a dry run; `batch_label`: names a mapped task."""
         # In client mode the driver is a child of this task: there is nothing to reconnect to, and the provider would
         # take the id of another try for it. A new try submits again under the same name, which is what jobs expect.
         kwargs["durable"] = False
@@ -64,7 +64,7 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         self.config_file = config_file
         self.request = request
         self.plan_only = plan_only
-        self.label = label
+        self.batch_label = batch_label
 
     def execute(self, context: Context) -> Any:
         """Submit, wait, read the result. Raises AirflowFailException or AirflowException as the class says."""

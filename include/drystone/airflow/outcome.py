@@ -57,6 +57,6 @@ def mapped_batches(result: JobResult) -> list[dict[str, object]]:
     if result.plan_key is None:
         return []
     return [
-        {"request": {"plan_key": result.plan_key, "batch": batch.number}, "label": batch.label}
+        {"request": {"plan_key": result.plan_key, "batch": batch.number}, "batch_label": batch.label}
         for batch in result.batches
     ]

@@ -1,0 +1,111 @@
+"""What every DAG of a stream has: its id, owner, tags, retries and limits, and how its tasks name stream and file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Param
+
+from drystone.airflow.operator import DrystoneSparkOperator
+from drystone.airflow.params import DRY_RUN
+from drystone.airflow.pools import SPARK_POOL, remover_pool
+from drystone.block.states import Times
+from drystone.config.load import Loaded, load
+from drystone.config.model import StreamConfig
+from drystone.jobs import Verb
+
+SPARK_TIMEOUT = timedelta(hours=6)
+TASK_TIMEOUT = timedelta(minutes=10)
+_FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream of the configuration file, as DAG builders take it."""
+
+    name: str
+    loaded: Loaded
+
+    @property
+    def config(self) -> StreamConfig:
+        """The stream's configuration."""
+        return self.loaded.stream(self.name)
+
+    @property
+    def times(self) -> Times:
+        """The stream's times."""
+        return self.config.times.times()
+
+    @property
+    def batches(self) -> int:
+        """How many mapped tasks a compaction is cut into at most."""
+        return self.loaded.config.spark.max_parallel_jobs
+
+    @property
+    def where(self) -> dict[str, str]:
+        """The arguments by which every task finds its stream."""
+        return {"stream": self.name, "config_file": str(self.loaded.path)}
+
+    def spark(self, task_id: str, verb: Verb, **kwargs: Any) -> DrystoneSparkOperator:
+        """Return the task of one job."""
+        return DrystoneSparkOperator(task_id=task_id, **self.spark_arguments(verb), **kwargs)
+
+    def spark_arguments(self, verb: Verb) -> dict[str, Any]:
+        """Return the arguments of a job's task, mapped or not: the remover has a pool of its own."""
+        return {
+            **self.where,
+            "verb": verb,
+            "conn_id": self.loaded.config.spark.connection,
+            "plan_only": DRY_RUN,
+            "pool": remover_pool(self.name) if verb in {"mark", "sweep"} else SPARK_POOL,
+            "execution_timeout": SPARK_TIMEOUT,
+        }
+
+    def dag(self, workflow: str, doc: str, params: Mapping[str, Param], *, schedule: Any, **kwargs: Any) -> DAG:
+        """Return the empty DAG `<stream>__<workflow>`."""
+        return DAG(
+            dag_id=f"{self.name}__{workflow}",
+            doc_md=f"{doc}\n\n{self._facts()}",
+            tags={"drystone", self.name, workflow},
+            default_args=default_args(self.config.owner),
+            params=dict(params),
+            schedule=schedule,
+            catchup=False,
+            **({"start_date": _FIRST_DAY} | kwargs),
+        )
+
+    def _facts(self) -> str:
+        config, times = self.config, self.config.times
+        rows = {
+            "bucket": f"`{self.loaded.bucket_url(self.name)}`",
+            "sorted by": ", ".join(config.sort_key),
+            "time chunks": f"{config.granularity.ingest}, compacted into {config.granularity.major}",
+            "syncDelay": f"{times.sync_delay / 1000:g} s",
+            "deleteDelay": f"{times.delete_delay / 1000:g} s",
+        }
+        lines = [f"| {name} | {value} |" for name, value in rows.items()]
+        return "\n".join([f"| stream | `{self.name}` |", "|---|---|", *lines])
+
+
+def default_args(owner: str) -> dict[str, Any]:
+    """Return the arguments of every task: transient failures are tried again, ever more slowly, and not for ever."""
+    return {
+        "owner": owner,
+        "retries": 4,
+        "retry_delay": timedelta(seconds=10),
+        "retry_exponential_backoff": 2.0,
+        "max_retry_delay": timedelta(minutes=10),
+        "execution_timeout": TASK_TIMEOUT,
+    }
+
+
+def streams() -> Iterable[Stream]:
+    """Return the streams of the configuration file ($DRYSTONE_CONFIG, else ./drystone.yaml).
+
+    Raises ConfigError; Airflow shows it as the import error of the DAG file.
+    """
+    loaded = load()
+    return [Stream(name, loaded) for name in loaded.config.streams]

@@ -1,0 +1,97 @@
+"""The report of a DAG run: what its jobs did, its times, what failed. JSON in the bucket, Markdown for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from drystone import jobs
+from drystone.airflow.outcome import read_result
+from drystone.airflow.runs import results_prefix, run_name
+from drystone.bucket import Bucket
+
+_SUFFIX = ".json"
+_REPORT = "report"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class JobReport(_Model):
+    """One job of the run. `task` is the task's id, with the map index if it is mapped; times in ms."""
+
+    task: str
+    verb: jobs.Verb
+    ok: bool
+    error: str
+    started: int
+    ended: int
+    spark_start_ms: int
+    work_ms: int
+    blocks: int
+    summary: dict[str, int | str]
+
+    @classmethod
+    def of(cls, task: str, result: jobs.JobResult) -> JobReport:
+        """Return the report of a job from its result."""
+        return cls(task=task, blocks=len(result.blocks), **result.model_dump(include=_TAKEN))
+
+
+_TAKEN = {"verb", "ok", "error", "started", "ended", "spark_start_ms", "work_ms", "summary"}
+
+
+class RunReport(_Model):
+    """The whole run. `failed`: tasks that did not succeed. Sums are over all jobs, which may have run at once."""
+
+    version: Literal[1] = 1
+    stream: str
+    dag_id: str
+    run_id: str
+    failed: tuple[str, ...]
+    jobs: tuple[JobReport, ...]
+
+    @property
+    def key(self) -> str:
+        """The report's own key in the bucket."""
+        return jobs.result_key(self.stream, f"{run_name(self.dag_id, self.run_id)}.{_REPORT}")
+
+    def numbers(self) -> dict[str, JsonValue]:
+        """Return what an asset event carries: the key, and sums."""
+        return {
+            "report_key": self.key,
+            "jobs": len(self.jobs),
+            "blocks": sum(job.blocks for job in self.jobs),
+            "spark_start_ms": sum(job.spark_start_ms for job in self.jobs),
+            "work_ms": sum(job.work_ms for job in self.jobs),
+        }
+
+    def to_markdown(self) -> str:
+        """Return the report for a person."""
+        lines = [f"# {self.dag_id}", "", f"Run `{self.run_id}`. Report object: `{self.key}`.", ""]
+        lines += ["| task | verb | ok | blocks | Spark start | work | what |", "|---|---|---|---:|---:|---:|---|"]
+        lines += [_row(job) for job in self.jobs]
+        if self.failed:
+            lines += ["", f"Did not succeed: {', '.join(self.failed)}."]
+        return "\n".join(lines)
+
+
+def collect(bucket: Bucket, stream: str, dag_id: str, run_id: str, failed: Iterable[str]) -> RunReport:
+    """Return the report of a run from the results that its jobs left in the bucket, in the order they began."""
+    prefix = results_prefix(stream, dag_id, run_id)
+    found = []
+    for info in bucket.list(prefix):
+        task = info.key.removeprefix(prefix).removesuffix(_SUFFIX)
+        result = None if task == _REPORT else read_result(bucket, info.key)
+        if result is not None:
+            found.append(JobReport.of(task, result))
+    found.sort(key=lambda job: (job.started, job.task))
+    return RunReport(stream=stream, dag_id=dag_id, run_id=run_id, failed=tuple(sorted(failed)), jobs=tuple(found))
+
+
+def _row(job: JobReport) -> str:
+    what = ", ".join(f"{name} {value}" for name, value in job.summary.items()) or job.error
+    times = f"{job.spark_start_ms / 1000:.1f} s | {job.work_ms / 1000:.1f} s"
+    return f"| {job.task} | {job.verb} | {'yes' if job.ok else '**no**'} | {job.blocks} | {times} | {what} |"
