@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)")
 _IN_MS = {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -33,7 +33,28 @@ def parse_size(value: object) -> int:
     return _parse(value, _SIZE, _IN_BYTES, "128MiB")
 
 
-Duration = Annotated[int, BeforeValidator(parse_duration, json_schema_input_type=str)]
+def format_duration(ms: int) -> str:
+    """Return a duration as a person would write it, in the biggest unit that divides it: `15min`."""
+    return _format(ms, _IN_MS, ("d", "h", "min", "s", "ms"))
+
+
+def format_size(size: int) -> str:
+    """Return a size as a person would write it, in the biggest unit that divides it: `128MiB`."""
+    return _format(size, _IN_BYTES, ("TiB", "GiB", "MiB", "KiB", "B"))
+
+
+def _format(value: int, units: dict[str, int], names: tuple[str, ...]) -> str:
+    best = next((name for name in names if value and value % units[name] == 0), names[-1])
+    return f"{value // units[best]}{best}"
+
+
+_DurationText = Annotated[str, Field(pattern=f"^{_DURATION.pattern}$")]
+_SizeText = Annotated[str, Field(pattern=f"^{_SIZE.pattern}$")]
+
+Duration = Annotated[int, BeforeValidator(parse_duration, json_schema_input_type=_DurationText)]
 """Milliseconds, written with a unit."""
-Size = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=str)]
+Size = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=_SizeText)]
 """Bytes, written with a unit."""
+
+FORMATS = {f"^{_DURATION.pattern}$": format_duration, f"^{_SIZE.pattern}$": format_size}
+"""How the defaults of the texts with these JSON Schema patterns are written."""

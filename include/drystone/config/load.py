@@ -1,4 +1,4 @@
-"""Reading the configuration file: one clear line per wrong value, with the file, the path in it, and what is allowed."""
+"""Reading the configuration file: one line per wrong value, with the file, the path in it, and what is allowed."""
 
 from __future__ import annotations
 

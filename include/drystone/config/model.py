@@ -28,21 +28,34 @@ ColumnType = Annotated[
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class TimesConfig(_Section):
-    """The times of a stream. `allow_short_delays` lifts the minimum of 5 minutes: for demos and tests."""
+    """The times of a stream, which must fit each other.
+
+    `upload_timeout` + `max_lag` + `clock_skew` ≤ `sync_delay`, and
+    `read_timeout` + `max_lag` + `clock_skew` < `delete_delay`.
+    """
 
     sync_delay: Duration = 15 * 60_000
+    """A block is not read before its ULID and its meta.json are this old. At least 5min."""
     delete_delay: Duration = 15 * 60_000
+    """A block is deleted no sooner than this after its mark. At least 5min."""
     upload_timeout: Duration = 10 * 60_000
+    """An upload that takes longer stops, and removes what it wrote."""
     max_lag: Duration = 0
+    """How late a client may see a write or a deletion: 0 for a strongly consistent store."""
     read_timeout: Duration = 10 * 60_000
+    """The longest that a read may take without a pin."""
     clock_skew: Duration = 60_000
+    """How far the clocks of two machines may differ."""
     group_timeout: Duration = 24 * 3_600_000
+    """An incomplete group whose rows are visible elsewhere is removed when it is this old."""
     plan_ttl: Duration = 3_600_000
+    """A plan of deletions that is older is refused."""
     allow_short_delays: bool = False
+    """Lifts the minimum of `sync_delay` and `delete_delay`: for demos and tests."""
 
     @model_validator(mode="after")
     def _inequalities(self) -> Self:
@@ -52,7 +65,7 @@ class TimesConfig(_Section):
                     msg = f"{name} is below its minimum of 5min (allow_short_delays: true lifts it, for tests)"
                     raise ValueError(msg)
         if self.upload_timeout + self.max_lag + self.clock_skew > self.sync_delay:
-            msg = "upload_timeout + max_lag + clock_skew must not exceed sync_delay, or a block is read before it is whole"
+            msg = "upload_timeout + max_lag + clock_skew must not exceed sync_delay, or a block is read half-written"
             raise ValueError(msg)
         if self.read_timeout + self.max_lag + self.clock_skew >= self.delete_delay:
             msg = "read_timeout + max_lag + clock_skew must be less than delete_delay, or a read loses its blocks"
@@ -72,10 +85,15 @@ class FilesIngest(_Section):
     """
 
     kind: Literal["files"] = "files"
+    """Where rows come from."""
     path: str = Field(min_length=1)
+    """A glob, relative to the configuration file or absolute; strftime codes stand for each run's data interval."""
     format: Literal["csv", "json", "parquet"]
+    """How the files are written; gzip is seen by the name."""
     options: dict[str, str] = Field(default_factory=dict)
+    """Options of Spark's reader for this format, such as `header`."""
     derive: dict[str, str] = Field(default_factory=dict)
+    """Columns to add: name and Spark SQL expression over the file's own columns."""
     schedule: str | None = None
     """A cron expression or `@daily` and the like; None: started by hand."""
     start_date: str = "2024-01-01"
@@ -86,6 +104,7 @@ class Compaction(_Section):
     """What is rewritten, when, and within which bounds."""
 
     target_block_bytes: Size = 256 << 20
+    """The size of a block that compaction aims at, and then leaves alone."""
     min_inputs: int = Field(2, ge=2)
     """Minor compaction waits for this many small blocks of a chunk."""
     size_ratio: float = Field(2.0, gt=0, le=100)
@@ -93,18 +112,26 @@ class Compaction(_Section):
     offset_from_latest: Duration = 0
     """Major compaction takes a chunk this long after the chunk's end."""
     max_group_bytes: Size = 64 << 30
+    """A merge of more bytes is split, or left."""
     max_bytes_per_run: Size = 256 << 30
+    """What one plan rewrites at most."""
     max_attempts: int = Field(3, ge=1)
+    """A merge that failed this often is marked no-compact, and reported."""
     memory_per_task: Size = 512 << 20
+    """What one merge may hold in memory, whatever the size of its blocks."""
     row_group_rows: int = Field(131_072, ge=1024, le=1 << 24)
+    """Rows of a Parquet row group: the unit of pruning and of memory."""
     order: Literal["newest", "oldest"] = "newest"
+    """Which time chunks come first where the plan is cut off."""
 
 
 class Granularities(_Section):
     """The time chunk of new blocks, and the one that major compaction rolls up to."""
 
     ingest: Granularity = "day"
+    """The time chunk of new blocks."""
     major: Granularity = "month"
+    """The time chunk that major compaction rolls up to."""
 
     @model_validator(mode="after")
     def _not_finer(self) -> Self:
@@ -118,25 +145,38 @@ class Lifecycle(_Section):
     """When the lifecycle runs: a cron expression, `asset` (after every ingest) or None (by hand)."""
 
     schedule: str | None = "asset"
+    """A cron expression, `asset` or null."""
 
 
 class StreamConfig(_Section):
     """One stream: one schema, one label set, one policy."""
 
     labels: dict[str, str] = Field(min_length=1)
+    """The label set of the stream's blocks, as Thanos' tools show it."""
     time_column: str
+    """The event time: a timestamp or date."""
     sort_key: tuple[str, ...] = Field(min_length=1)
+    """What rows are sorted by in every file."""
     columns: dict[str, ColumnType] | Literal["infer"] = Field("infer", alias="schema")
     """Column types of the rows, derived columns included; `infer`: as Spark infers them at the first ingest."""
     granularity: Granularities = Granularities()
+    """The time chunks of the stream."""
     times: TimesConfig = TimesConfig()
+    """The delays of the stream."""
     generation: int = Field(0, ge=0)
+    """Keeps the outputs of incompatible releases apart: blocks of different generations are never merged."""
     tracker: Literal["listing"] = "listing"
+    """How Drystone knows which blocks exist."""
     coordination: Literal["none"] = "none"
+    """Who may replace what."""
     ingest: FilesIngest
+    """Where rows come from."""
     compaction: Compaction = Compaction()
+    """What is rewritten, and when."""
     lifecycle: Lifecycle = Lifecycle()
+    """When the lifecycle runs."""
     owner: str = "drystone"
+    """The owner of the stream's DAGs."""
     bucket: str | None = None
     """Its own bucket, instead of the file's."""
 
@@ -163,7 +203,9 @@ class SparkConfig(_Section):
     """How jobs are submitted. `conf` is passed to spark-submit; the connection is Airflow's."""
 
     connection: str = "spark_default"
+    """The Airflow connection that says where Spark is."""
     conf: dict[str, str] = Field(default_factory=dict)
+    """Passed to spark-submit with `--conf`."""
     max_parallel_jobs: int = Field(2, ge=1, le=64)
     """Slots of the pool `drystone_spark`, and the number of batches that a compaction is cut into."""
     shared_filesystem: bool = False
@@ -181,7 +223,10 @@ class Config(_Section):
     """The whole file."""
 
     version: Literal[1]
+    """The version of this format."""
     bucket: str
     """`file:relative/or/absolute/folder`, relative to the configuration file."""
     streams: dict[Annotated[str, AfterValidator(_stream_name)], StreamConfig] = Field(min_length=1)
+    """The streams by name."""
     spark: SparkConfig = SparkConfig()
+    """How Spark jobs are submitted."""

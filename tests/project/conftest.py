@@ -1,0 +1,31 @@
+"""What the tests of the checkout itself share: its folder, and the files that belong to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_MADE = {".airflow", ".git", ".hypothesis", ".import_linter_cache", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+_MADE |= {".venv", "__pycache__", "build", "spark-warehouse", "metastore_db"}
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout's folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def files() -> list[Path]:
+    """Every file of the checkout that is not made by its own commands, whether this is a git clone or a copy."""
+    found: list[Path] = []
+    folders = [ROOT]
+    while folders:
+        for path in sorted(folders.pop().iterdir()):
+            if path.is_dir():
+                folders += [path] if path.name not in _MADE and not path.name.endswith(".egg-info") else []
+            else:
+                found.append(path)
+    return found
