@@ -1,0 +1,171 @@
+"""Rules that every DAG of the repository follows, checked on the DAGs that a configuration of two streams gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
+from jsonschema import Draft202012Validator
+
+from drystone.airflow.pools import SPARK_POOL, remover_pool
+
+ROOT = Path(__file__).resolve().parents[2]
+STREAMS = ("events", "daily")
+WORKFLOWS = ("ingest", "lifecycle", "major_compaction")
+
+
+@pytest.fixture(scope="module")
+def bag() -> DagBag:
+    """All DAGs of the folder dags/, as Airflow's DAG processor loads them."""
+    return DagBag(dag_folder=str(ROOT / "dags"))
+
+
+def all_tasks(bag: DagBag) -> list:
+    """Every task of every DAG."""
+    return [task for dag in bag.dags.values() for task in dag.tasks]
+
+
+def test_every_file_is_imported_and_gives_a_dag_per_stream(bag: DagBag) -> None:
+    """Each DAG file imports without an error, and makes its workflow for each stream of the configuration."""
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {f"{stream}__{workflow}" for stream in STREAMS for workflow in WORKFLOWS}
+
+
+def test_dag_files_only_hand_over(bag: DagBag) -> None:
+    """A file in dags/ is a docstring, an import and a hand-over: what it does is in the library."""
+    for file in (ROOT / "dags").glob("*.py"):
+        assert len(file.read_text().splitlines()) <= 10, file
+
+
+def test_parsing_loads_no_spark_and_no_arrow() -> None:
+    """Parsing DAG files imports neither Spark nor Arrow, so that the DAG processor stays small and quick."""
+    code = (
+        f"import sys, json; sys.path.insert(0, {str(ROOT / 'dags')!r})\n"
+        "import drystone_ingest, drystone_lifecycle, drystone_major_compaction\n"
+        "print(json.dumps([name for name in ('pyspark', 'pyarrow', 'numpy', 'pandas') if name in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_a_wrong_configuration_is_the_import_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow shows what is wrong with the configuration file as the import error of the DAG files."""
+    file = tmp_path / "wrong.yaml"
+    file.write_text("version: 1\nbucket: file:b\nstreams: {}\n")
+    monkeypatch.setenv("DRYSTONE_CONFIG", str(file))
+    bag = DagBag(dag_folder=str(ROOT / "dags" / "drystone_ingest.py"))
+    (error,) = bag.import_errors.values()
+    assert "wrong.yaml: streams" in error
+
+
+def test_dags_say_what_they_are_and_whose(bag: DagBag) -> None:
+    """Every DAG has documentation, the tags of its stream and workflow, and its tasks belong to the stream's owner."""
+    owners = {"events": "team-events", "daily": "drystone"}
+    for dag in bag.dags.values():
+        stream, workflow = dag.dag_id.split("__")
+        assert dag.doc_md is not None, dag.dag_id
+        assert f"`{stream}`" in dag.doc_md
+        assert dag.tags == {"drystone", stream, workflow}
+        assert {task.owner for task in dag.tasks} == {owners[stream]}
+
+
+def test_nothing_runs_by_accident_or_twice(bag: DagBag) -> None:
+    """No DAG catches up on the past by itself, and what removes runs once at a time."""
+    for dag in bag.dags.values():
+        assert not dag.catchup
+        assert dag.max_active_runs == (16 if dag.dag_id.endswith("__ingest") else 1)
+
+
+def test_tasks_are_bounded(bag: DagBag) -> None:
+    """Every task is tried again a few times, ever more slowly, and is stopped when it takes too long."""
+    for task in all_tasks(bag):
+        assert 1 <= task.retries <= 5, task
+        assert task.retry_exponential_backoff > 1, task
+        assert task.max_retry_delay.total_seconds() <= 3600, task
+        assert 0 < task.execution_timeout.total_seconds() <= 6 * 3600, task
+
+
+def test_spark_jobs_wait_in_pools(bag: DagBag) -> None:
+    """Spark jobs share one pool; what marks and deletes has the remover's pool of its stream instead."""
+    for dag in bag.dags.values():
+        stream = dag.dag_id.split("__")[0]
+        pools = {task.task_id: task.pool for task in dag.tasks if "Spark" in task.task_type}
+        assert pools
+        for task_id, pool in pools.items():
+            assert pool == (remover_pool(stream) if task_id in {"mark", "sweep"} else SPARK_POOL)
+
+
+def test_sensors_defer_and_give_up(bag: DagBag) -> None:
+    """Every sensor is one that defers, takes no Spark slot, and gives up after less than an hour and a half."""
+    sensors = [task for task in all_tasks(bag) if task._is_sensor]
+    assert {task.task_type for task in sensors} == {"BlocksReadySensor", "DeleteDelaySensor"}
+    for sensor in sensors:
+        assert hasattr(type(sensor), "conclude")
+        assert sensor.mode == "poke"
+        assert sensor.pool == "default_pool"
+        assert 600 <= sensor.timeout <= 5400
+
+
+def test_forms_explain_and_check_themselves(bag: DagBag) -> None:
+    """Every param has a title, a description and a JSON Schema that its default meets; each DAG can be run dry."""
+    for dag in bag.dags.values():
+        assert "dry_run" in dag.params, dag.dag_id
+        for name in dag.params:
+            param = dag.params.get_param(name)
+            schema = param.schema
+            assert schema["title"], name
+            assert param.description, name
+            Draft202012Validator.check_schema(schema)
+            Draft202012Validator(schema).validate(param.value)
+    for wrong in ("yes", 1, None):
+        assert not Draft202012Validator(bag.dags["events__lifecycle"].params.get_param("dry_run").schema).is_valid(wrong)
+
+
+def test_every_job_takes_dry_run_from_the_form(bag: DagBag) -> None:
+    """Each Spark task of each DAG is told by the form whether it only shows its plan."""
+    for task in all_tasks(bag):
+        if "Spark" in task.task_type:
+            given = task.partial_kwargs["plan_only"] if task.is_mapped else task.plan_only
+            assert given == "{{ params.dry_run }}", task
+
+
+def test_mapped_tasks_are_named(bag: DagBag) -> None:
+    """Tasks that are mapped over batches show the batch's label in place of a number."""
+    mapped = [task for task in all_tasks(bag) if task.is_mapped]
+    assert {task.task_id for task in mapped} == {"compact_minor", "compact_major", "compact"}
+    assert all(task.map_index_template for task in mapped)
+
+
+def test_dags_survive_serialization(bag: DagBag) -> None:
+    """What the scheduler reads back from its database has the tasks and the order of what was written."""
+    for dag in bag.dags.values():
+        again = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+        assert edges(again) == edges(dag)
+
+
+def edges(dag: DAG) -> dict[str, set[str]]:
+    """Each task with the tasks that follow it."""
+    return {task.task_id: set(task.downstream_task_ids) for task in dag.tasks}
+
+
+def test_the_lifecycle_is_one_chain(bag: DagBag) -> None:
+    """The lifecycle's tasks come in the order of the design."""
+    order = "plan_minor compact_minor minor_ready plan_major compact_major major_ready mark delete_delay sweep report"
+    names = order.split()
+    chain = edges(bag.dags["events__lifecycle"])
+    assert chain == {name: {follower} for name, follower in zip(names, names[1:], strict=False)} | {"report": set()}
+
+
+def test_schedules_follow_the_configuration(bag: DagBag) -> None:
+    """A stream's ingest has data intervals if it is scheduled; its lifecycle follows the ingest's asset, or nobody."""
+    assert type(bag.dags["daily__ingest"].timetable).__name__ == "CronDataIntervalTimetable"
+    assert bag.dags["daily__ingest"].start_date.isoformat() == "2013-01-01T00:00:00+00:00"
+    assert type(bag.dags["events__ingest"].timetable).__name__ == "NullTimetable"
+    assert type(bag.dags["daily__lifecycle"].timetable).__name__ == "NullTimetable"
+    assert "events.ingested" in repr(bag.dags["events__lifecycle"].timetable.asset_condition)
