@@ -139,7 +139,7 @@ class LocalBucket:
             except (FileNotFoundError, NotADirectoryError):
                 pass  # Its folder is still looked at: a remover may have died between the two.
             except OSError as error:
-                if path.is_dir():
+                if _is_folder(path):
                     continue
                 raise explain(error, "delete", path) from error
             touched.add(remove_empty(path.parent, self._root))
@@ -198,6 +198,13 @@ def remove_abandoned(folder: Path, now: int) -> None:
             with suppress(FileNotFoundError, PermissionError):
                 if now - entry.stat(follow_symlinks=False).st_ctime_ns // 1_000_000 > ABANDONED_AFTER:
                     Path(entry.path).unlink()
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # Whoever may not even look at it has a first error to tell of.
+        return False
 
 
 def _read_fully(file: BinaryIO, length: int) -> bytes:

@@ -118,7 +118,7 @@ class MemoryBucket:
                 insort(store.keys, key)
             elif create:
                 raise ObjectExistsError(key)
-            store.objects[key] = (bytes(data), store.clock())
+            store.objects[key] = (data, store.clock())
 
     def _listing(self, prefix: str, start_after: str) -> tuple[ObjectInfo, ...]:
         found = []

@@ -1,0 +1,504 @@
+"""What every bucket must do, whatever its kind: the one test suite of the protocol."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from drystone import clock
+from drystone.bucket import Bucket, ObjectInfo, open_bucket
+from drystone.errors import BucketError, ObjectExistsError, ObjectMissingError, UsageError
+
+AWKWARD = (
+    "a!",
+    "a+/x",
+    "a-",
+    "a.b/c.d",
+    "a/x",
+    "a/x-/1",
+    "a/x.y",
+    "a/x0/z",
+    "a0",
+    "ab",
+    "b/.hidden",
+    "b/a",
+    "b/a-/1",
+    "b/a0",
+    "b/a1/z",
+    "B/a",
+    ".dot/a",
+    "with space/and %41+&=?#*[x]",
+    "back\\slash",
+    "é/1",  # composed
+    "e\u0301/1",  # decomposed: another key
+    "\uffee",  # UTF-16 would sort the next one before it
+    "\U0001f600",
+    "z/" + "y" * 255,
+    "/".join("deep" for _ in range(30)),
+)
+
+RACERS = 8
+ROUNDS = 12
+BODY = 64 << 10
+
+
+def keys_of(bucket: Bucket, prefix: str = "", start_after: str = "") -> list[str]:
+    """Return the keys that a listing yields, in its order."""
+    return [found.key for found in bucket.list(prefix, start_after)]
+
+
+def fill(bucket: Bucket, keys: tuple[str, ...] = AWKWARD) -> list[str]:
+    """Create an object under each key; return the keys in the order that a listing must have."""
+    for key in keys:
+        bucket.create(key, key.encode())
+    return sorted(keys, key=str.encode)
+
+
+# --- one object ---
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)) * 5000])
+def test_what_was_put_is_what_one_gets(bucket: Bucket, data: bytes) -> None:
+    """`get` returns exactly the bytes of the last `put`, however few or many."""
+    bucket.put("folder/key", b"older")
+    bucket.put("folder/key", data)
+    assert bucket.get("folder/key") == data
+
+
+def test_create_takes_a_free_key_and_never_a_taken_one(bucket: Bucket) -> None:
+    """`create` writes under a free key; under a taken one it raises and leaves the object as it is."""
+    bucket.create("k", b"first")
+    before = bucket.head("k")
+    with pytest.raises(ObjectExistsError, match="'k'"):
+        bucket.create("k", b"second")
+    assert bucket.get("k") == b"first"
+    assert bucket.head("k") == before
+
+
+def test_a_deleted_key_is_free_again(bucket: Bucket) -> None:
+    """After a deletion `create` succeeds, with the new bytes."""
+    bucket.create("f/k", b"first")
+    bucket.delete(["f/k"])
+    bucket.create("f/k", b"second")
+    assert bucket.get("f/k") == b"second"
+
+
+def test_upload_takes_a_file_and_leaves_it(bucket: Bucket, tmp_path: Path) -> None:
+    """`upload` makes an object of a file's bytes; the file stays, and may be deleted without harm to the object."""
+    path = tmp_path / "staged"
+    path.write_bytes(b"rows" * 100_000)
+    bucket.upload("block/chunks/000001.parquet", path)
+    assert path.read_bytes() == b"rows" * 100_000
+    path.unlink()
+    assert bucket.get("block/chunks/000001.parquet") == b"rows" * 100_000
+
+
+def test_upload_never_replaces(bucket: Bucket, tmp_path: Path) -> None:
+    """`upload` to a taken key raises, and leaves the object as it is, its time included."""
+    path = tmp_path / "staged"
+    path.write_bytes(b"new")
+    bucket.create("k", b"old")
+    before = bucket.head("k")
+    with pytest.raises(ObjectExistsError):
+        bucket.upload("k", path)
+    assert bucket.get("k") == b"old"
+    assert bucket.head("k") == before
+
+
+def test_one_file_can_become_several_objects(bucket: Bucket, tmp_path: Path) -> None:
+    """Uploading a file again, under another key or the same, does not touch the object that it became first."""
+    path = tmp_path / "staged"
+    path.write_bytes(b"rows")
+    bucket.upload("one", path)
+    first = bucket.head("one")
+    bucket.upload("two", path)
+    with pytest.raises(ObjectExistsError):
+        bucket.upload("one", path)
+    assert bucket.head("one") == first
+    assert bucket.get("two") == b"rows"
+
+
+def test_upload_needs_a_file(bucket: Bucket, tmp_path: Path) -> None:
+    """`upload` of a path that is missing or a folder raises UsageError that names it, and writes nothing."""
+    for path in (tmp_path / "nothing", tmp_path):
+        with pytest.raises(UsageError, match=str(path)):
+            bucket.upload("k", path)
+    assert keys_of(bucket) == []
+
+
+def test_a_missing_object_is_a_leaf_error_with_its_key(bucket: Bucket) -> None:
+    """Reading what is not there raises ObjectMissingError, also below an object and above one."""
+    bucket.put("f/k", b"")
+    calls: list[Callable[[str], object]] = [bucket.get, bucket.head, lambda key: bucket.get_range(key, 0, 0)]
+    for key in ("nothing", "f", "f/k/below", "f/other"):
+        for call in calls:
+            with pytest.raises(ObjectMissingError) as caught:
+                call(key)
+            assert caught.value.key == key
+
+
+def test_ranges(bucket: Bucket) -> None:
+    """`get_range` returns the bytes asked for, fewer only where the object ends, and none beyond."""
+    data = bytes(range(100))
+    bucket.put("k", data)
+    for start in (0, 1, 50, 99, 100, 101, 10**12):
+        for length in (0, 1, 49, 50, 100, 10**15):
+            assert bucket.get_range("k", start, length) == data[start : start + length]
+    bucket.put("empty", b"")
+    assert bucket.get_range("empty", 0, 10) == b""
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, -1)])
+def test_a_negative_range_is_a_mistake(bucket: Bucket, start: int, length: int) -> None:
+    """A negative offset or length raises UsageError: it never counts from the end."""
+    bucket.put("k", b"data")
+    with pytest.raises(UsageError):
+        bucket.get_range("k", start, length)
+
+
+def test_head_and_list_agree(bucket: Bucket) -> None:
+    """`head` and `list` tell the same size and time of an object."""
+    fill(bucket)
+    listed = {found.key: found for found in bucket.list("")}
+    assert {key: bucket.head(key) for key in AWKWARD} == listed
+    assert all(found.size == len(found.key.encode()) for found in listed.values())
+
+
+def test_times_are_those_of_the_write_and_never_run_back(bucket: Bucket, tmp_path: Path) -> None:
+    """An object's time is when it appeared, in ms: not before the call, not after it, and later for a later write."""
+    path = tmp_path / "staged"
+    last = 0
+    for number in range(5):
+        path.write_bytes(b"staged long before")
+        writes: list[tuple[str, Callable[[str], None]]] = [
+            (f"put/{number}", lambda key: bucket.put(key, b"")),
+            ("put/same", lambda key: bucket.put(key, b"")),
+            (f"create/{number}", lambda key: bucket.create(key, b"")),
+            (f"upload/{number}", lambda key: bucket.upload(key, path)),
+        ]
+        for key, write in writes:
+            before = clock.system()
+            write(key)
+            modified = bucket.head(key).modified
+            assert max(before, last) <= modified <= clock.system()
+            last = modified
+        path.unlink()
+
+
+# --- deleting ---
+
+
+def test_delete_removes_what_is_named_and_nothing_else(bucket: Bucket) -> None:
+    """`delete` removes the objects named; a key that names nothing, a prefix or no key at all is no error."""
+    expected = fill(bucket)
+    gone = {"a-", "a/x-/1", "b/a", "\U0001f600", "z/" + "y" * 255}
+    bucket.delete([*gone, "b", "nothing", "no/such/folder", "ab/below"])
+    bucket.delete([])
+    bucket.delete(iter(sorted(gone)))
+    assert keys_of(bucket) == [key for key in expected if key not in gone]
+
+
+# --- listing ---
+
+
+def test_an_empty_bucket_lists_nothing(bucket: Bucket) -> None:
+    """A bucket that nobody has written to yields nothing, for any prefix and start."""
+    for prefix in ("", "a", "a/", "a/b"):
+        assert keys_of(bucket, prefix) == []
+        assert keys_of(bucket, prefix, "a") == []
+
+
+def test_listing_is_in_the_byte_order_of_whole_keys(bucket: Bucket) -> None:
+    """A listing has every key once, in the byte order of UTF-8: `a+/x`, `a-` and `a.b/c` before `a/x`, `a0` after."""
+    expected = fill(bucket)
+    assert keys_of(bucket) == expected
+
+
+def test_listing_by_prefix(bucket: Bucket) -> None:
+    """A listing has the keys that begin with the prefix, which may end anywhere, and no others."""
+    expected = fill(bucket)
+    prefixes = {key[:length] for key in AWKWARD for length in range(len(key) + 1) if length < 12 or length > 140}
+    prefixes |= {key + "/" for key in AWKWARD} | {"nothing", "/", "//", "../", "..", "a//", "b/../", "./"}
+    for prefix in prefixes:
+        assert keys_of(bucket, prefix) == [key for key in expected if key.startswith(prefix)], prefix
+
+
+def test_listing_from_a_key(bucket: Bucket) -> None:
+    """`start_after` leaves out what sorts up to it, whether it is a key, the beginning of one or neither."""
+    expected = fill(bucket)
+    starts = {
+        *AWKWARD,
+        *(key + "/" for key in AWKWARD),
+        *(key[:-1] for key in AWKWARD),
+        "a/",
+        "b/a!",
+        "0",
+        "\U0010ffff",
+    }
+    for prefix in ("", "a", "b/", "b/a", "é"):
+        for start in starts:
+            wanted = [key for key in expected if key.startswith(prefix) and key.encode() > start.encode()]
+            assert keys_of(bucket, prefix, start) == wanted, (prefix, start)
+
+
+def test_a_listing_can_be_taken_up_again_anywhere(bucket: Bucket) -> None:
+    """Reading one key at a time, each from the last one seen, gives the same as one listing."""
+    expected = fill(bucket)
+    seen = [""]
+    while (found := next(bucket.list("", seen[-1]), None)) is not None:
+        seen.append(found.key)
+    assert seen[1:] == expected
+
+
+def test_listing_while_others_write_and_delete(bucket: Bucket) -> None:
+    """A listing never fails under writers and deleters, stays in order, and shows what is there all along just once."""
+    staying = {f"stay/{number}/x" for number in range(20)}
+    for key in staying:
+        bucket.create(key, b"")
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def churn(name: int) -> None:
+        try:
+            while not stop.is_set():
+                keys = [f"stay/{number}/{name}" for number in range(20)] + [f"stay/{name}-{n}/a/b" for n in range(5)]
+                for key in keys:
+                    bucket.put(key, b"x")
+                bucket.delete(keys)
+        except BaseException as error:  # noqa: BLE001 - the test shows it
+            failures.append(error)
+
+    threads = [threading.Thread(target=churn, args=(name,)) for name in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(30):
+            found = keys_of(bucket, "stay/")
+            assert found == sorted(set(found))
+            assert staying <= set(found)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+
+
+# --- keys and addresses ---
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b", "a\0b", "\ud800"),
+        *("a" * 256, "a/" * 600 + "a", ".tmp-drystone/x", "a/.tmp-drystone"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_key_is_refused_by_every_verb(bucket: Bucket, tmp_path: Path, key: str) -> None:
+    """A text that cannot be a key raises UsageError from every verb that takes one."""
+    path = tmp_path / "staged"
+    path.write_bytes(b"")
+    calls: list[Callable[[], object]] = [
+        lambda: bucket.get(key),
+        lambda: bucket.head(key),
+        lambda: bucket.get_range(key, 0, 1),
+        lambda: bucket.put(key, b""),
+        lambda: bucket.create(key, b""),
+        lambda: bucket.upload(key, path),
+        lambda: bucket.delete([key]),
+        lambda: bucket.uri(key),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError, match="cannot be the key"):
+            call()
+    assert keys_of(bucket) == []
+
+
+def test_the_url_opens_the_same_bucket(bucket: Bucket) -> None:
+    """`open_bucket(bucket.url)` sees the same objects, and has the same address."""
+    bucket.put("f/k", b"data")
+    again = open_bucket(bucket.url)
+    assert again.get("f/k") == b"data"
+    assert again.url == bucket.url
+
+
+def test_uris_lie_below_the_url(bucket: Bucket) -> None:
+    """An object's address is the bucket's, a slash and the key as it is."""
+    assert bucket.uri("a b/é%41") == f"{bucket.url}/a b/é%41"
+
+
+def test_a_pickled_bucket_is_the_same_bucket(bucket: Bucket) -> None:
+    """A pickled bucket, before and after its first write, reads and writes the same objects as the first."""
+    early: Bucket = pickle.loads(pickle.dumps(bucket))  # noqa: S301 - our own bytes
+    early.create("k", b"by the copy")
+    late: Bucket = pickle.loads(pickle.dumps(early))  # noqa: S301
+    assert bucket.get("k") == late.get("k") == b"by the copy"
+    with pytest.raises(ObjectExistsError):
+        bucket.create("k", b"")
+
+
+# --- races ---
+
+
+def body(racer: int) -> bytes:
+    """Return what this racer writes: big enough to be torn, and its own in every byte."""
+    return bytes([racer]) * BODY
+
+
+def run_racer(bucket: Bucket, verb: str, folder: Path, racer: int, wait: Callable[[], object]) -> list[int]:
+    """Write the same keys as all other racers, at the same moment; return the rounds that this one won."""
+    won = []
+    for number in range(ROUNDS):
+        path = folder / f"racer-{racer}-{number}"
+        path.write_bytes(body(racer))
+        wait()
+        try:
+            if verb == "create":
+                bucket.create(f"race/{number}/key", body(racer))
+            else:
+                bucket.upload(f"race/{number}/key", path)
+        except ObjectExistsError:
+            continue
+        won.append(number)
+    return won
+
+
+def check_race(bucket: Bucket, wins: dict[int, list[int]]) -> None:
+    """Assert one winner a round, and that the object is whole and the winner's."""
+    for number in range(ROUNDS):
+        winners = [racer for racer, won in wins.items() if number in won]
+        assert len(winners) == 1, f"round {number}: {winners}"
+        assert bucket.get(f"race/{number}/key") == body(winners[0])
+    assert keys_of(bucket) == sorted(f"race/{number}/key" for number in range(ROUNDS))
+
+
+@pytest.mark.parametrize("verb", ["create", "upload"])
+def test_of_racing_threads_one_wins(bucket: Bucket, tmp_path: Path, verb: str) -> None:
+    """Of many threads that create one key at the same moment exactly one succeeds, and the object is whole and its."""
+    barrier = threading.Barrier(RACERS)
+    wins: dict[int, list[int]] = {}
+
+    def race(racer: int) -> None:
+        wins[racer] = run_racer(bucket, verb, tmp_path, racer, barrier.wait)
+
+    threads = [threading.Thread(target=race, args=(racer,)) for racer in range(RACERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wins) == RACERS
+    check_race(bucket, wins)
+
+
+@pytest.mark.parametrize("verb", ["create", "upload"])
+def test_of_racing_processes_one_wins(shared_bucket: Bucket, tmp_path: Path, verb: str) -> None:
+    """Of many processes that create one key at the same moment exactly one succeeds; the object is whole and its."""
+    context = multiprocessing.get_context("fork")  # Others cannot import a test module.
+    barrier, results = context.Barrier(RACERS), context.Queue()
+    pickled = pickle.dumps(shared_bucket)
+
+    def race(racer: int) -> None:
+        mine: Bucket = pickle.loads(pickled)  # noqa: S301 - our own bytes
+        results.put((racer, run_racer(mine, verb, tmp_path, racer, lambda: barrier.wait(60))))
+
+    processes = [context.Process(target=race, args=(racer,)) for racer in range(RACERS)]
+    for process in processes:
+        process.start()
+    wins = dict(results.get(timeout=60) for _ in processes)
+    for process in processes:
+        process.join()
+    assert len(wins) == RACERS
+    check_race(shared_bucket, wins)
+
+
+@pytest.mark.parametrize("verb", ["create", "put"])
+def test_a_killed_writer_leaves_all_or_nothing(shared_bucket: Bucket, verb: str) -> None:
+    """Kill a writer at any moment: the object is there whole or not at all, and the next writer succeeds."""
+    context = multiprocessing.get_context("fork")
+    pickled = pickle.dumps(shared_bucket)
+    big = bytes(range(256)) * (64 << 10)
+
+    def write(key: str) -> None:
+        mine: Bucket = pickle.loads(pickled)  # noqa: S301 - our own bytes
+        getattr(mine, verb)(key, big)
+
+    started = time.perf_counter()
+    write("whole")
+    normal = time.perf_counter() - started
+    for number in range(8):
+        key = f"killed/{number}"
+        process = context.Process(target=write, args=(key,))
+        process.start()
+        process.join(normal * number / 7)
+        process.kill()
+        process.join()
+        whole = keys_of(shared_bucket, "killed/") == [key]
+        if whole:
+            assert shared_bucket.get(key) == big
+            shared_bucket.delete([key])
+        else:
+            assert keys_of(shared_bucket) == ["whole"]
+            with pytest.raises(ObjectMissingError):
+                shared_bucket.get(key)
+        shared_bucket.create(key, b"the next writer's")
+        assert shared_bucket.get(key) == b"the next writer's"
+        shared_bucket.delete([key])
+
+
+def test_a_reader_sees_whole_objects_only(bucket: Bucket) -> None:
+    """While an object is replaced again and again, each read returns one whole version, and so does each range."""
+    bucket.put("k", body(0))
+    stop = threading.Event()
+    failures: list[Exception] = []
+
+    def replace() -> None:
+        try:
+            version = 0
+            while not stop.is_set():
+                version = (version + 1) % 256
+                bucket.put("k", body(version))
+        except BucketError as error:
+            failures.append(error)
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        for _ in range(200):
+            whole = bucket.get("k")
+            assert whole == body(whole[0])
+            part = bucket.get_range("k", 100, BODY)
+            assert part == body(part[0])[100:]
+            assert [found.size for found in bucket.list("k")] == [BODY]
+    finally:
+        stop.set()
+        writer.join()
+    assert failures == []
+
+
+def test_creates_in_a_folder_that_others_empty(bucket: Bucket) -> None:
+    """Creating objects succeeds while others delete the last one of the same folder all the time."""
+    failures: list[Exception] = []
+
+    def work(name: int) -> None:
+        try:
+            for number in range(60):
+                key = f"busy/folder/{name}-{number}"
+                bucket.create(key, b"data")
+                assert bucket.head(key) == ObjectInfo(key, 4, bucket.head(key).modified)
+                bucket.delete([key])
+        except (BucketError, AssertionError) as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert keys_of(bucket) == []
