@@ -13,7 +13,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo ui test test-all bench lint clean requirements java
+.PHONY: help setup demo ui test test-all bench lint docs requirements clean java
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -41,6 +41,9 @@ lint: setup ## ruff, mypy and the import rules
 	@$(BIN)/mypy --no-error-summary include/drystone
 	@$(BIN)/lint-imports --no-logo > .venv/lint-imports.txt || { cat .venv/lint-imports.txt; exit 1; }
 
+docs: setup ## write the reference pages that follow from the code
+	@$(BIN)/python docs/generate.py
+
 requirements: setup ## resolve requirements.in into requirements.txt, keeping the pins that still fit
 	@$(UV) pip compile requirements.in -o requirements.txt --quiet --no-emit-index-url --python-version 3.11 \
 	  --custom-compile-command "make requirements"
@@ -53,7 +56,7 @@ java:
 	@$(JAVA) -version 2>&1 | grep -qE 'version "(1[7-9]|2[0-9])[.".-]' || \
 	  { echo "Java 17 is needed, and '$(JAVA)' is not it: apt-get install openjdk-17-jre-headless" >&2; exit 1; }
 
-.venv/.drystone: .venv/.requirements pyproject.toml $(wildcard spark_jobs/*.py)
+.venv/.drystone: .venv/.requirements pyproject.toml $(wildcard spark_jobs/*.*)
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --reinstall-package drystone --editable .
 	@touch $@
 

@@ -29,3 +29,9 @@ def files() -> list[Path]:
             else:
                 found.append(path)
     return found
+
+
+@pytest.fixture(scope="session")
+def pages() -> list[Path]:
+    """Every Markdown page that is written for people."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

@@ -35,16 +35,16 @@ def parse_size(value: object) -> int:
 
 def format_duration(ms: int) -> str:
     """Return a duration as a person would write it, in the biggest unit that divides it: `15min`."""
-    return _format(ms, _IN_MS, ("d", "h", "min", "s", "ms"))
+    return _format(ms, _IN_MS, ("d", "h", "min", "s", "ms")) if ms else "0s"
 
 
 def format_size(size: int) -> str:
     """Return a size as a person would write it, in the biggest unit that divides it: `128MiB`."""
-    return _format(size, _IN_BYTES, ("TiB", "GiB", "MiB", "KiB", "B"))
+    return _format(size, _IN_BYTES, ("TiB", "GiB", "MiB", "KiB", "B")) if size else "0B"
 
 
 def _format(value: int, units: dict[str, int], names: tuple[str, ...]) -> str:
-    best = next((name for name in names if value and value % units[name] == 0), names[-1])
+    best = next(name for name in names if value % units[name] == 0)
     return f"{value // units[best]}{best}"
 
 

@@ -1,0 +1,127 @@
+"""Write the reference pages that follow from the code: `make docs`. A test compares them with the code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from drystone.airflow.run_report import RunReport
+from drystone.block.edits import Erase, Expire, Retire
+from drystone.block.guards import Hold, Lease, Pin
+from drystone.block.journal import Attempt
+from drystone.block.marks import DeletionMark, NoCompactMark
+from drystone.block.meta import Extension, Meta
+from drystone.block.record import StreamRecord
+from drystone.block.schema import Schema
+from drystone.config.schema import json_schema
+from drystone.ingest.files import FileDone, FilePlan
+from drystone.jobs import JobResult
+from drystone.plan.model import Plan
+
+HERE = Path(__file__).parent
+INTRODUCTION = """# The configuration file
+
+<!-- Written by `make docs` from the model in include/drystone/config/model.py. -->
+
+One YAML file describes all streams. It is found by `--config`, else by the environment variable `DRYSTONE_CONFIG`, else
+as `drystone.yaml` in the current folder. Relative paths in it are relative to the file. Durations and sizes carry their
+unit: `15min`, `36h`, `128MiB`. A wrong value is refused with the file, the path in it and what is allowed.
+
+Editors complete and check it with [config.schema.json](config.schema.json): put
+`# yaml-language-server: $schema=…/config.schema.json` on its first line.
+"""
+FORMATS: dict[str, type[BaseModel]] = {
+    "meta": Meta,
+    "meta-extension": Extension,
+    "deletion-mark": DeletionMark,
+    "no-compact-mark": NoCompactMark,
+    "stream-record": StreamRecord,
+    "schema": Schema,
+    "edit-erase": Erase,
+    "edit-retire": Retire,
+    "edit-expire": Expire,
+    "file-plan": FilePlan,
+    "file-done": FileDone,
+    "journal": Attempt,
+    "hold": Hold,
+    "lease": Lease,
+    "pin": Pin,
+    "plan": Plan,
+    "job-result": JobResult,
+    "run-report": RunReport,
+}
+"""Every JSON object in a bucket, by the name of its schema; docs/reference/layout.md says where it lies."""
+SECTIONS = {
+    "Config": "The file",
+    "StreamConfig": "`streams.<name>`",
+    "Granularities": "`streams.<name>.granularity`",
+    "TimesConfig": "`streams.<name>.times`",
+    "FilesIngest": "`streams.<name>.ingest`",
+    "Compaction": "`streams.<name>.compaction`",
+    "Lifecycle": "`streams.<name>.lifecycle`",
+    "SparkConfig": "`spark`",
+}
+
+
+def pages() -> dict[str, str]:
+    """Return the text of every generated file, by its path under docs/."""
+    config = json_schema()
+    found = {"reference/config.schema.json": _dump(config)}
+    for name, model in FORMATS.items():
+        found[f"reference/formats/{name}.schema.json"] = _dump(model.model_json_schema(by_alias=True))
+    found["reference/config.md"] = "\n".join([INTRODUCTION, *_sections(config)])
+    return found
+
+
+def _dump(schema: dict[str, Any]) -> str:
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _sections(schema: dict[str, Any]) -> Iterator[str]:
+    models = {"Config": schema, **schema["$defs"]}
+    for name, title in SECTIONS.items():
+        model = models[name]
+        yield f"## {title}\n"
+        yield f"{model['description']}\n"
+        yield "| key | value | default | meaning |\n|---|---|---|---|"
+        for key, field in model["properties"].items():
+            yield f"| `{key}` | {_values(field)} | {_default(key, field, model)} | {_meaning(field)} |"
+        yield ""
+
+
+def _values(field: dict[str, Any]) -> str:
+    if "$ref" in field:
+        title = SECTIONS[field["$ref"].rpartition("/")[2]]
+        return f"[section](#{title.strip('`').replace('.', '').replace('<', '').replace('>', '')})"
+    if "anyOf" in field:
+        return " or ".join(_values(choice) for choice in field["anyOf"])
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if "const" in field:
+        return f"`{field['const']}`"
+    if "pattern" in field:
+        return {"B": "size", "d": "duration"}.get(field["pattern"].rstrip(")$")[-1], "text")
+    kind = {"string": "text", "object": "map", "array": "list", "boolean": "`true`, `false`"}
+    return kind.get(field["type"], field["type"])
+
+
+def _default(key: str, field: dict[str, Any], model: dict[str, Any]) -> str:
+    if key in model.get("required", ()):
+        return "needed"
+    if "default" not in field or isinstance(field["default"], dict):
+        return ""
+    return f"`{json.dumps(field['default']).strip(chr(34))}`"
+
+
+def _meaning(field: dict[str, Any]) -> str:
+    return " ".join(field["description"].split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        (HERE / path).write_text(text, encoding="utf-8")
