@@ -1,1 +1,26 @@
-"""Drystone: blocks on object storage that hold together without locks."""
+"""Drystone: blocks on object storage that hold together without locks.
+
+`drystone.scan` and `drystone.files` read a stream without Spark, `drystone.read` with it. They are imported when they
+are asked for: most users of the package, such as a DAG file, need none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drystone.reader import files, scan
+    from drystone.spark.read import read
+
+__all__ = ["files", "read", "scan"]
+
+_HOMES = {"files": "drystone.reader.files", "scan": "drystone.reader.scan", "read": "drystone.spark.read"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - what a module's attribute may be
+    """Import what the public name stands for."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

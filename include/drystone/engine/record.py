@@ -25,19 +25,19 @@ def read_record(bucket: Bucket, stream: str) -> StreamRecord:
         raise UnreadableBlockError(f"{key} cannot be read: {error.errors()[0]['msg']}.") from None
 
 
-def apply_config(bucket: Bucket, stream: str, config: StreamConfig) -> StreamRecord:
-    """Make the bucket's record of the stream say what the configuration says, and return it.
+def apply_config(bucket: Bucket, stream: str, config: StreamConfig, *, dry_run: bool = False) -> StreamRecord:
+    """Make the bucket's record of the stream say what the configuration says, and return it; a dry run only checks.
 
     Raises StreamChangeError, and writes nothing, if a stream with data cannot take the change.
     """
     new = record_of(stream, config)
+    old: StreamRecord | None = None
     try:
         old = read_record(bucket, stream)
+        check_change(old, new)
     except UsageError:
-        bucket.put(keys.record(stream), new.to_json())
-        return new
-    check_change(old, new)
-    if old != new:
+        pass  # A new stream: there is nothing that it could contradict.
+    if old != new and not dry_run:
         bucket.put(keys.record(stream), new.to_json())
     return new
 

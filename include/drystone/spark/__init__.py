@@ -1,1 +1,1 @@
-""""""
+"""Jobs on Spark: the only importer of pyspark."""

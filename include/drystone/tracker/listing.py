@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from drystone import ulids
 from drystone.block import edits as block_edits
 from drystone.block import keys, marks
 from drystone.block import meta as block_meta
@@ -23,6 +24,8 @@ from drystone.errors import ObjectMissingError, UnreadableBlockError
 from drystone.timeline.snapshot import Snapshot
 
 _PARALLEL_GETS = 8
+_JOURNAL_MS = 7 * 24 * 3_600_000
+"""Older attempts at a merge say nothing about the next one."""
 G = TypeVar("G", Hold, Pin)
 
 
@@ -62,7 +65,7 @@ class ListingTracker:
                 found.setdefault(parsed[0], {})[parsed[1]] = FileFacts(item.size, item.modified)
         self._read_new(found)
         folders = {ulid: self._folder(ulid, files) for ulid, files in found.items()}
-        return Snapshot(self._stream, now, folders, edits, holds, pins, tuple(strays), self._journal())
+        return Snapshot(self._stream, now, folders, edits, holds, pins, tuple(strays), self._journal(now))
 
     def _read_new(self, found: dict[str, dict[str, FileFacts]]) -> None:
         """Bring the cache up to date with the listing: read what changed, forget what is gone."""
@@ -126,9 +129,11 @@ class ListingTracker:
         prefix = keys.edits(self._stream)
         return tuple(block_edits.parse(self._bucket.get(item.key), item.key) for item in self._bucket.list(prefix))
 
-    def _journal(self) -> tuple[Attempt, ...]:
+    def _journal(self, now: int) -> tuple[Attempt, ...]:
         prefix = keys.journal(self._stream)
-        return tuple(Attempt.model_validate_json(self._bucket.get(item.key)) for item in self._bucket.list(prefix))
+        oldest = ulids.new(max(now - _JOURNAL_MS, 0), entropy=bytes)
+        found = self._bucket.list(prefix, start_after=prefix + oldest)
+        return tuple(Attempt.model_validate_json(self._bucket.get(item.key)) for item in found)
 
     def _guards(self, prefix: str, model: type[G]) -> tuple[G, ...]:
         found = (self._guard(model, item.key) for item in self._bucket.list(prefix))

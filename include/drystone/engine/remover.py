@@ -1,0 +1,58 @@
+"""The remover's turn on one action: guards first, then the act. It can run in any process of the run.
+
+Source: the design, "Guards: one remover", "the remover asks again", plans that expire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drystone.bucket.protocol import Bucket
+from drystone.clock import Clock
+from drystone.engine import audit, remove
+from drystone.engine.lease import Held
+from drystone.plan.model import Delete, Mark, Plan, Skip, Unmark
+
+
+@dataclass(frozen=True, slots=True)
+class Remover:
+    """What an act needs besides its action; can be sent to other processes."""
+
+    bucket: Bucket
+    stream: str
+    lease: Held
+    plan: Plan
+    delete_delay: int
+    clock: Clock
+
+    def act(self, action: Mark | Unmark | Delete) -> tuple[str, str]:
+        """Do one action, and return (ULID, ""), or (ULID, why it was left alone).
+
+        Raises PlanExpiredError or HeldError if this run may not act any more, BucketError if the store fails.
+        """
+        now = self.clock()
+        self.plan.check(now)
+        self.lease.check(now)
+        match action:
+            case Mark():
+                refusal = remove.mark(self.bucket, self.stream, action, now)
+            case Unmark():
+                refusal = remove.unmark(self.bucket, self.stream, action)
+            case Delete():
+                refusal = remove.delete(self.bucket, self.stream, action, now, self.delete_delay)
+        return action.ulid, refusal
+
+
+def spare_once_whole(bucket: Bucket, plan: Plan) -> Plan:
+    """Return the plan without partial folders that the audit log knows as once whole: those are damage, for a person."""
+    if not any(delete.kind == "partial" for delete in plan.deletes):
+        return plan
+    known = audit.uploaded(bucket, plan.stream)
+    kept, spared = [], []
+    for delete in plan.deletes:
+        if delete.kind == "partial" and delete.ulid in known:
+            reason = "its meta.json is gone, and it was whole once: this is damage, for a person"
+            spared.append(Skip(name=delete.ulid, reason=reason))
+        else:
+            kept.append(delete)
+    return plan.model_copy(update={"deletes": tuple(kept), "skipped": (*plan.skipped, *spared)})

@@ -1,0 +1,33 @@
+"""Spark's errors in our words: what is wrong with the input must not be tried again, what is wrong with a machine may."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import PySparkException
+
+from drystone.errors import BucketError, DrystoneError, InputError, SourceChangedError, UploadTimeoutError
+
+_INPUT = ("MALFORMED_RECORD", "CAST_INVALID_INPUT", "CAST_OVERFLOW", "UNRESOLVED_COLUMN", "INCOMPATIBLE_DATA", "CANNOT_PARSE")
+_RAISED = re.compile(r"drystone: ([^\n]*)")
+_OURS = {error.__name__: error for error in (BucketError, InputError, SourceChangedError, UploadTimeoutError)}
+_FROM_WORKER = re.compile(r"drystone\.errors\.(\w+): ([^\n]*)")
+
+
+def translate(error: PySparkException) -> DrystoneError:
+    """Return the error to report for what Spark raised: the innermost cause that is ours, else Spark's first line."""
+    text = str(error)
+    if found := _RAISED.search(text):
+        return InputError(found[1])
+    if found := _FROM_WORKER.search(text):
+        return _OURS.get(found[1], DrystoneError)(found[2])
+    condition = error.getCondition() or ""
+    first = next((line for line in text.splitlines() if line.strip()), "Spark gave no reason")
+    if any(word in condition or word in text for word in _INPUT):
+        return InputError(f"the input does not fit the schema: {_cause(text) or first}", "Nothing of it was uploaded.")
+    return BucketError(f"Spark failed: {first}")
+
+
+def _cause(text: str) -> str:
+    found = re.search(r"\[(?:%s)[^\n]*" % "|".join(_INPUT), text)
+    return found[0][:300] if found else ""

@@ -1,0 +1,22 @@
+"""The Spark session of a job."""
+
+from __future__ import annotations
+
+import time
+
+from pyspark.sql import SparkSession
+
+
+def start(app: str) -> tuple[SparkSession, int]:
+    """Return the session (UTC, ANSI SQL), and how many ms it took from the launch of the JVM until it was there."""
+    spark = (
+        SparkSession.builder.appName(app)
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.ansi.enabled", "true")
+        .config("spark.sql.csv.parser.columnPruning.enabled", "false")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("WARN")
+    launched = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getStartTime()  # noqa: SLF001  # type: ignore[union-attr]
+    return spark, int(time.time() * 1000) - int(launched)

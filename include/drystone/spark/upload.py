@@ -1,0 +1,159 @@
+"""The upload job: files to blocks, one block per source.
+
+Spark reads and shuffles the rows to (file, time chunk), sorted; each task then writes its blocks one after the other with
+bounded memory. Because a shuffle ends before its readers begin, every row of every file has been parsed and checked
+before the first block is uploaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
+
+from drystone.block.schema import Column as SchemaColumn
+from drystone.block.schema import Schema
+from drystone.config.model import StreamConfig
+from drystone.engine.arrow_schema import from_arrow
+from drystone.engine.record import keep_schema
+from drystone.errors import InputError, UsageError
+from drystone.ingest import files as ingest
+from drystone.ingest.files import FileDone, PlannedFile
+from drystone.jobs import UploadRequest
+from drystone.spark.blocks import BlockBuilder, BuiltSource
+from drystone.spark.context import JobContext
+from drystone.spark.outcome import Outcome
+from drystone.spark.types import ddl, spark_type
+
+_READER_OPTIONS = {"csv": {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}, "json": {"mode": "FAILFAST"}}
+_BLOCKS_PER_TASK = 64
+
+
+def run(job: JobContext, request: UploadRequest) -> Outcome:
+    """Plan, upload and commit the files that the request names; what was done before is left as it is."""
+    found = _find(job, request)
+    if job.dry_run:
+        return _dry_run(found)
+    planned = [_plan(job, path) for path in found]
+    todo = [file for file in planned if not ingest.is_done(job.bucket, file)]
+    summary: dict[str, int | str] = {"files": len(found), "files_done_before": len(found) - len(todo)}
+    if not todo:
+        return Outcome(summary=summary | {"rows": 0, "blocks": 0}, report=[f"{len(found)} files, all done before."])
+    ingest.check_unchanged(todo)
+    job.coordination.begin(job.run)
+    built = _upload(job, todo)
+    ulids = [each.ulid for each in built if each.ulid]
+    job.coordination.commit(ulids)
+    job.audit("upload", {each.ulid: f"source {each.source}" for each in built if each.ulid})
+    _commit(job, todo, built)
+    rows = sum(each.rows for each in built)
+    summary |= {"rows": rows, "blocks": len(ulids), "bytes": sum(each.bytes for each in built)}
+    summary |= {"blocks_skipped": sum(not each.ulid for each in built)}
+    report = [f"{len(ulids)} blocks of {rows:,} rows from {len(todo)} files; {summary['blocks_skipped']} were there before."]
+    return Outcome(summary=summary, blocks=ulids, report=report)
+
+
+def _find(job: JobContext, request: UploadRequest) -> list[Path]:
+    pattern = job.loaded.ingest_pattern(job.stream)
+    if request.path is not None:
+        pattern = str(job.loaded.path.parent.resolve() / request.path)
+    interval = None
+    if request.interval is not None:
+        start, end = (datetime.fromisoformat(text) for text in request.interval)
+        interval = (start, end)
+    found = ingest.find_files(pattern, interval)
+    if not found and request.path is not None:
+        raise UsageError(f"no file matches {pattern}.", "Check the path; it is relative to the configuration file.")
+    return found
+
+
+def _dry_run(found: list[Path]) -> Outcome:
+    report = [f"Would ingest {len(found)} files:", *(f"* {path} ({path.stat().st_size:,} bytes)" for path in found)]
+    return Outcome(summary={"files": len(found)}, report=report)
+
+
+def _plan(job: JobContext, path: Path) -> PlannedFile:
+    base = job.loaded.path.parent.resolve()
+    return ingest.plan_file(job.bucket, job.stream, job.config.generation, path, base, job.clock())
+
+
+def _upload(job: JobContext, todo: Sequence[PlannedFile]) -> list[BuiltSource]:
+    frame = _typed(_load(job.spark, job.config, todo), job.config)
+    columns = [name for name in frame.columns if not name.startswith("__")]
+    schema = _schema(job.config, frame.select(columns))
+    folders = job.tracker.observe(job.clock()).folders.values()
+    builder = BlockBuilder(
+        bucket=job.bucket,
+        stream=job.stream,
+        config=job.config,
+        schema=schema,
+        fingerprint=keep_schema(job.bucket, job.stream, schema),
+        plans={_spark_path(file.location): file.plan for file in todo},
+        present=frozenset(source for folder in folders if folder.loadable for source in folder.sources),
+        stamp=dict(job.coordination.stamp()),
+        operation=job.run,
+    )
+    order = ["__path", "__chunk", *job.config.sort_key]
+    tasks = max(job.spark.sparkContext.defaultParallelism, len(todo))
+    shuffled = frame.repartition(tasks, "__path", "__chunk")
+    ordered = shuffled.sortWithinPartitions(*(F.col(name).asc_nulls_last() for name in order))
+    results = ordered.mapInArrow(builder, "result string").collect()
+    return [BuiltSource.model_validate_json(row["result"]) for row in results]
+
+
+def _load(spark: SparkSession, config: StreamConfig, todo: Sequence[PlannedFile]) -> DataFrame:
+    rules = config.ingest
+    reader = spark.read.format(rules.format).options(**{**_READER_OPTIONS.get(rules.format, {}), **rules.options})
+    if config.columns != "infer":
+        own = {name: kind for name, kind in config.columns.items() if name not in rules.derive}
+        reader = reader.schema(ddl(own))
+    elif rules.format != "parquet":
+        reader = reader.option("inferSchema", "true")
+    return reader.load([str(file.location.resolve()) for file in todo]).select("*", F.col("_metadata.file_path").alias("__path"))
+
+
+def _typed(frame: DataFrame, config: StreamConfig) -> DataFrame:
+    """Return the rows with derived columns, in the configured types and order, each with its chunk's start in ms.
+
+    A row without a time stops the job here, before anything is uploaded.
+    """
+    for name, expression in config.ingest.derive.items():
+        frame = frame.withColumn(name, F.expr(expression))
+    missing = [name for name in (*config.sort_key, config.time_column) if name not in frame.columns]
+    if missing:
+        raise InputError(f"the input has no column {', '.join(missing)}; it has {', '.join(frame.columns)}.")
+    kinds = config.columns if config.columns != "infer" else dict.fromkeys(c for c in frame.columns if c != "__path")
+    wanted = [F.col(f"`{n}`").cast(spark_type(k)).alias(n) if k else F.col(f"`{n}`") for n, k in kinds.items()]
+    frame = frame.select(*wanted, "__path")
+    return frame.withColumn("__chunk", _chunk_start(config.time_column, config.granularity.ingest))
+
+
+def _chunk_start(time_column: str, granularity: str) -> Column:
+    time = F.col(f"`{time_column}`").cast("timestamp")
+    complaint = F.concat(F.lit("drystone: a row of "), F.col("__path"), F.lit(f" has no {time_column}. Nothing was uploaded."))
+    return F.when(time.isNull(), F.raise_error(complaint).cast("bigint")).otherwise(
+        F.unix_millis(F.date_trunc(granularity, time))
+    )
+
+
+def _schema(config: StreamConfig, frame: DataFrame) -> Schema:
+    """Return the schema that the blocks keep."""
+    if config.columns != "infer":
+        return Schema(columns=tuple(SchemaColumn(name=name, type=kind) for name, kind in config.columns.items()))
+    return from_arrow(frame.limit(0).toArrow().schema)
+
+
+def _spark_path(path: Path) -> str:
+    """Return a local path as Spark's `_metadata.file_path` spells it."""
+    return "file://" + quote(str(path.resolve()))
+
+
+def _commit(job: JobContext, todo: Sequence[PlannedFile], built: list[BuiltSource]) -> None:
+    for file in todo:
+        mine = [each for each in built if each.path == file.plan.path]
+        done = FileDone(run=job.run, time=job.clock(), rows=sum(each.rows for each in mine), sources=len(mine))
+        ingest.commit(job.bucket, file, done)
