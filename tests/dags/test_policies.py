@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,9 @@ def test_forms_explain_and_check_themselves(bag: DagBag) -> None:
             Draft202012Validator.check_schema(schema)
             Draft202012Validator(schema).validate(param.value)
     for wrong in ("yes", 1, None):
-        assert not Draft202012Validator(bag.dags["events__lifecycle"].params.get_param("dry_run").schema).is_valid(wrong)
+        assert not Draft202012Validator(bag.dags["events__lifecycle"].params.get_param("dry_run").schema).is_valid(
+            wrong
+        )
 
 
 def test_every_job_takes_dry_run_from_the_form(bag: DagBag) -> None:
@@ -159,7 +162,7 @@ def test_the_lifecycle_is_one_chain(bag: DagBag) -> None:
     order = "plan_minor compact_minor minor_ready plan_major compact_major major_ready mark delete_delay sweep report"
     names = order.split()
     chain = edges(bag.dags["events__lifecycle"])
-    assert chain == {name: {follower} for name, follower in zip(names, names[1:], strict=False)} | {"report": set()}
+    assert chain == {name: {follower} for name, follower in pairwise(names)} | {"report": set()}
 
 
 def test_schedules_follow_the_configuration(bag: DagBag) -> None:

@@ -92,6 +92,7 @@ def collect(bucket: Bucket, stream: str, dag_id: str, run_id: str, failed: Itera
 
 
 def _row(job: JobReport) -> str:
-    what = ", ".join(f"{name} {value}" for name, value in job.summary.items()) or job.error
+    facts = [*([job.error] if job.error else []), *(f"{name} {value}" for name, value in job.summary.items())]
+    what = " ".join(", ".join(facts).split()).replace("|", "\\|")
     times = f"{job.spark_start_ms / 1000:.1f} s | {job.work_ms / 1000:.1f} s"
     return f"| {job.task} | {job.verb} | {'yes' if job.ok else '**no**'} | {job.blocks} | {times} | {what} |"

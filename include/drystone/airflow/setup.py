@@ -7,8 +7,9 @@ are created here, from the configuration file, again and again without harm.
 from __future__ import annotations
 
 from airflow.configuration import conf
-from airflow.exceptions import AirflowNotFoundException
-from airflow.models import Connection, Pool
+from airflow.models import Pool
+from airflow.models.connection import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.utils.db import check_migrations
 from airflow.utils.session import create_session
 
@@ -34,7 +35,7 @@ def setup(loaded: Loaded) -> list[str]:
 def check_database() -> None:
     """Raise UsageError unless Airflow's database has the tables of this Airflow."""
     try:
-        check_migrations(1)
+        check_migrations(1)  # type: ignore[no-untyped-call]
     except TimeoutError:
         where = conf.get("database", "sql_alchemy_conn").rsplit("@", 1)[-1]
         raise UsageError(f"Airflow's database ({where}) is not ready.", "Run: airflow db migrate") from None
