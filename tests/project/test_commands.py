@@ -8,13 +8,20 @@ What is not to be run (another machine's commands, an excerpt) is fenced as `con
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
+
+import drystone
+from drystone import jobs
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -47,6 +54,48 @@ def targets(makefile: str) -> set[str]:
     return set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
 
 
+def typed(command: list[str | Path], folder: Path) -> None:
+    """Run a command as a person would in a checkout whose environment is on the path; fail with what it said."""
+    environment = {name: value for name, value in os.environ.items() if name != "DRYSTONE_CONFIG"}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.fixture(scope="session")
+def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like a checkout after the demo: its configuration, and a bucket with two days of flights to be read."""
+    folder = tmp_path_factory.mktemp("checkout")
+    spec = importlib.util.spec_from_file_location("flights", ROOT / "demo/flights.py")
+    assert spec is not None
+    assert spec.loader is not None
+    flights = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = flights
+    spec.loader.exec_module(flights)
+    (folder / "demo").mkdir()
+    shutil.copy(ROOT / "demo/drystone.yaml", folder / "demo")
+    january = flights.month(flights.load(), 1)
+    two_days = january.filter(pc.less_equal(january["day"], 2))
+    flights.split_by_origin(two_days, folder / "build/demo/data")
+    job = ["--config", "demo/drystone.yaml", "--stream", "flights", "--run", "before"]
+    typed(["spark-submit", "--master", "local[2]", jobs.script("upload"), *job], folder)
+    bucket, deadline = f"file://{folder}/build/demo/bucket", time.monotonic() + 60
+    while sum(batch.num_rows for batch in drystone.scan(bucket, "flights")) < two_days.num_rows:
+        assert time.monotonic() < deadline, "the blocks did not become readable"
+        time.sleep(1)
+    return folder
+
+
+@pytest.fixture
+def world(lived_in: Path, tmp_path: Path) -> Path:
+    """A copy of that folder, with drystone.yaml at its top and the environment where `make` puts it."""
+    shutil.copytree(lived_in, tmp_path, dirs_exist_ok=True)
+    text = (tmp_path / "demo/drystone.yaml").read_text()
+    (tmp_path / "drystone.yaml").write_text(text.replace("../build", "build"))
+    (tmp_path / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    return tmp_path
+
+
 WITH_MAKE = [page for page in PAGES if any(map(is_make, blocks(page.read_text())))]
 TO_RUN = [page for page in PAGES if not all(map(is_make, blocks(page.read_text())))]
 
@@ -58,20 +107,12 @@ def test_make_commands_exist(page: Path) -> None:
     assert asked <= targets((ROOT / "Makefile").read_text())
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("page", TO_RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_run(page: Path, world: Path) -> None:
     """Every other command on a page ends well, typed one after the other in a folder with a stream."""
     script = "\n".join(block for block in blocks(page.read_text()) if not is_make(block))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    run = subprocess.run(
-        ["bash", "-euo", "pipefail", "-x", "-c", script],
-        cwd=world,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+    typed(["bash", "-euo", "pipefail", "-x", "-c", script], world)
 
 
 def test_blocks_are_told_apart() -> None:

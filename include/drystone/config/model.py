@@ -53,7 +53,7 @@ class TimesConfig(_Section):
     group_timeout: Duration = 24 * 3_600_000
     """An incomplete group whose rows are visible elsewhere is removed when it is this old."""
     plan_ttl: Duration = 3_600_000
-    """A plan of deletions that is older is refused."""
+    """A plan that is older is refused: the bucket may have changed under it."""
     allow_short_delays: bool = False
     """Lifts the minimum of `sync_delay` and `delete_delay`: for demos and tests."""
 
@@ -122,7 +122,7 @@ class Compaction(_Section):
     row_group_rows: int = Field(131_072, ge=1024, le=1 << 24)
     """Rows of a Parquet row group: the unit of pruning and of memory."""
     order: Literal["newest", "oldest"] = "newest"
-    """Which time chunks come first where the plan is cut off."""
+    """Of merges with equal benefit, which time chunk comes first."""
 
 
 class Granularities(_Section):
