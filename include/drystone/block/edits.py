@@ -1,7 +1,7 @@
 """Edits: immutable objects `<stream>/.edits/<ULID>.json` that take rows away, and never come off again.
 
 Source: the design, "Visibility: edits". They commute, so they need neither order nor lock. An *expire* is read row by
-row (rows whose time lies before the limit), so that a coarser block that still holds such rows does not bring them back.
+row (rows whose time is before the limit), so that a coarser block that still holds such rows cannot bring them back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Edit(BaseModel):
 
 
 class Erase(_Edit):
-    """Rows that match the predicate are gone, in sources planned before `time` + clock skew, and in their replacements."""
+    """Rows that match are gone, in sources planned before `time` + clock skew and in what replaces those."""
 
     kind: Literal["erase"] = "erase"
     predicate: Predicate

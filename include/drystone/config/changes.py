@@ -34,7 +34,8 @@ def check_change(old: StreamRecord, new: StreamRecord) -> None:
     for field in ("sort_key", "time_column"):
         before, after = getattr(old, field), getattr(new, field)
         if before != after:
-            raise StreamChangeError(f"stream {new.stream}: {field} is {before!r} and cannot become {after!r}.", _WAY_OUT)
+            msg = f"stream {new.stream}: {field} is {before!r} and cannot become {after!r}."
+            raise StreamChangeError(msg, _WAY_OUT)
     for field in ("ingest", "major"):
         before, after = getattr(old, f"{field}_granularity"), getattr(new, f"{field}_granularity")
         if GRANULARITIES.index(after) < GRANULARITIES.index(before):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from pydantic import ValidationError
 
 from drystone.block import keys
@@ -44,10 +46,9 @@ def apply_config(bucket: Bucket, stream: str, config: StreamConfig, *, dry_run: 
 
 def keep_schema(bucket: Bucket, stream: str, schema: Schema) -> str:
     """Keep the schema under its fingerprint, and return that. Keeping it again is harmless."""
-    try:
+    # The key is the content's digest: what is there is this schema.
+    with contextlib.suppress(ObjectExistsError):
         bucket.create(keys.schema(stream, schema.fingerprint), schema.to_json())
-    except ObjectExistsError:
-        pass  # The key is the content's digest: what is there is this schema.
     return schema.fingerprint
 
 

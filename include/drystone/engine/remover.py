@@ -44,7 +44,7 @@ class Remover:
 
 
 def spare_once_whole(bucket: Bucket, plan: Plan) -> Plan:
-    """Return the plan without partial folders that the audit log knows as once whole: those are damage, for a person."""
+    """Return the plan without partial folders that the audit log knows as once whole: that is damage, for a person."""
     if not any(delete.kind == "partial" for delete in plan.deletes):
         return plan
     known = audit.uploaded(bucket, plan.stream)

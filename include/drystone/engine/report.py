@@ -10,11 +10,11 @@ _SHOWN = 20
 def plan_lines(plan: Plan) -> list[str]:
     """Return what the plan would do, the first actions of each kind by name."""
     lines = [f"Plan `{plan.id}` ({plan.kind}) of stream `{plan.stream}`: {len(plan.actions)} actions."]
-    for merge in plan.merges[:_SHOWN]:
-        lines.append(
-            f"* merge {merge.label}: {len(merge.blocks)} blocks, {merge.rows:,} rows, {size(merge.bytes)} "
-            f"→ {merge.outputs} ({merge.kind}: {merge.reason})"
-        )
+    lines += [
+        f"* merge {merge.label}: {len(merge.blocks)} blocks, {merge.rows:,} rows, {size(merge.bytes)} "
+        f"→ {merge.outputs} ({merge.kind}: {merge.reason})"
+        for merge in plan.merges[:_SHOWN]
+    ]
     lines += [f"* unmark {unmark.ulid}: {unmark.reason}" for unmark in plan.unmarks[:_SHOWN]]
     lines += [f"* mark {mark.ulid}: {mark.reason}" for mark in plan.marks[:_SHOWN]]
     lines += [f"* delete {each.ulid} ({size(each.bytes)}): {each.reason}" for each in plan.deletes[:_SHOWN]]

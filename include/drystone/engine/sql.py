@@ -51,7 +51,8 @@ def _predicate(predicate: Predicate, known: frozenset[str], dialect: Dialect) ->
         case _ if predicate.column not in known:
             return "false"
         case OneOf():
-            return f"{_name(predicate.column, dialect)} IN ({', '.join(_literal(v, dialect) for v in predicate.values)})"
+            values = ", ".join(_literal(value, dialect) for value in predicate.values)
+            return f"{_name(predicate.column, dialect)} IN ({values})"
         case _:
             return f"{_name(predicate.column, dialect)} {predicate.op} {_literal(predicate.value, dialect)}"
 

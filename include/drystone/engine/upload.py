@@ -116,7 +116,11 @@ def _describe(ulid: str, built: Built, origin: Origin, now: int) -> tuple[Meta, 
         extension = extension.model_copy(update={"sources_file": SourcesFile(count=len(named), sha256=digest)})
         # Thanos takes an empty list for a duplicate of anything, so one id stands for the whole set.
         named = (ulids.derive(now, digest),)
-    files = [File(rel_path=f.rel_path, size_bytes=f.size, hash=Hash(hash_func="SHA256", value=f.sha256)) for f in built.files]
+    files = [
+        File(rel_path=file.rel_path, size_bytes=file.size, hash=Hash(hash_func="SHA256", value=file.sha256))
+        for file in built.files
+    ]
+    chunks = tuple(file.rel_path for file in files if file.rel_path.startswith("chunks/"))
     if sources_file is not None:
         files.append(File(rel_path=SOURCES_FILE, size_bytes=len(sources_file)))
     meta = Meta(
@@ -131,7 +135,7 @@ def _describe(ulid: str, built: Built, origin: Origin, now: int) -> tuple[Meta, 
             downsample=Downsample(),
             source=f"drystone.{origin.verb}",
             upload_time=datetime.fromtimestamp(now / 1000, UTC).isoformat(),
-            segment_files=tuple(f.rel_path.removeprefix("chunks/") for f in built.files if f.rel_path.startswith("chunks/")),
+            segment_files=tuple(path.removeprefix("chunks/") for path in chunks),
             files=(*files, File(rel_path=META_FILE)),
             extensions={"drystone": extension.model_dump(mode="json", exclude_none=True)},
         ),

@@ -21,7 +21,7 @@ class Candidates:
 
 
 def find_candidates(snapshot: Snapshot, timeline: Timeline, times: Times, generation: int) -> Candidates:
-    """Return the visible, ready groups of a generation that are not marked, held, kept from compaction, or being merged.
+    """Return the visible, ready groups of a generation that are not marked, held, no-compact-marked, or being merged.
 
     Being merged: a complete group that is not ready yet holds all their sources, or the journal says that they were
     taken in a moment ago and the listing may lag.

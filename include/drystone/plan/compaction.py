@@ -29,12 +29,16 @@ class CompactionPolicy:
     generation: int = 0
 
 
-def plan_minor(snapshot: Snapshot, timeline: Timeline, policy: CompactionPolicy, plan_id: str, batches: int = 1) -> Plan:
+def plan_minor(
+    snapshot: Snapshot, timeline: Timeline, policy: CompactionPolicy, plan_id: str, batches: int = 1
+) -> Plan:
     """Plan the merge of small blocks inside each ingest chunk, towards the target size; appends may go on meanwhile."""
     return _plan("minor", snapshot, timeline, policy, plan_id, batches)
 
 
-def plan_major(snapshot: Snapshot, timeline: Timeline, policy: CompactionPolicy, plan_id: str, batches: int = 1) -> Plan:
+def plan_major(
+    snapshot: Snapshot, timeline: Timeline, policy: CompactionPolicy, plan_id: str, batches: int = 1
+) -> Plan:
     """Plan the merge of whole chunks of the major granularity that ended `offset_from_latest` ago."""
     return _plan("major", snapshot, timeline, policy, plan_id, batches)
 
@@ -175,7 +179,12 @@ def _too_big(groups: list[Group], rules: Compaction) -> bool:
 def _within_budget(merges: list[Merge], rules: Compaction, skipped: list[Skip]) -> list[Merge]:
     """Order by benefit, overlaps first: blocks saved per byte rewritten, then by age; and stop at the run's budget."""
     sign = -1 if rules.order == "newest" else 1
-    merges.sort(key=lambda m: (m.kind != "overlap", -(len(m.blocks) - m.outputs) / max(m.bytes, 1), sign * m.chunk_start))
+
+    def rank(merge: Merge) -> tuple[bool, float, int]:
+        saved_per_byte = (len(merge.blocks) - merge.outputs) / max(merge.bytes, 1)
+        return (merge.kind != "overlap", -saved_per_byte, sign * merge.chunk_start)
+
+    merges.sort(key=rank)
     chosen: list[Merge] = []
     left = rules.max_bytes_per_run
     for merge in merges:

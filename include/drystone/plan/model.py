@@ -18,7 +18,7 @@ class _Model(BaseModel):
 class Merge(_Model):
     """Rewrite whole groups into one new group of `outputs` blocks, sorted, in one time chunk.
 
-    `key` names the work, not the execution: the same inputs always give the same key. `bytes` and `rows` are the inputs'.
+    `key` names the work, not the execution: the same inputs always give the same key. `bytes`, `rows`: of the inputs.
     """
 
     action: Literal["merge"] = "merge"

@@ -23,10 +23,10 @@ class Justification:
 
 
 def justify(snapshot: Snapshot, timeline: Timeline, times: Times) -> dict[str, Justification]:
-    """Return, by ULID, every block that may be removed: covered by a ready and unmarked group, out by an edit or a
-    replacement, a twin, or left by a compaction that died `group_timeout` ago.
+    """Return, by ULID, every block that may be removed, and why.
 
-    What holds the last rows of a source that is still read is never in it.
+    That is: covered by a ready and unmarked group, out by an edit or a replacement, a twin, or left by a compaction
+    that died `group_timeout` ago. What holds the last rows of a source that is still read is never in it.
     """
     found: dict[str, Justification] = {}
     for name, by in timeline.covered.items():

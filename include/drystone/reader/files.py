@@ -12,7 +12,7 @@ from drystone.reader.view import BlockRead, View, block_reads, look, schema_of
 
 @dataclass(frozen=True, slots=True)
 class FileRead:
-    """A chunk file's address and size, and the SQL condition (DuckDB's dialect) that its rows must meet; "" for none."""
+    """A chunk file's address and size, and the SQL condition (DuckDB's dialect) that its rows must meet; "": none."""
 
     uri: str
     size: int

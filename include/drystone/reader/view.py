@@ -95,7 +95,8 @@ def block_reads(
     done = frozenset(without)
     for visible in view.timeline.visible.values():
         group = visible.group
-        if group.pattern.generation != view.record.generation or not _touches(group.min_time, group.max_time, start, end):
+        ours = group.pattern.generation == view.record.generation
+        if not ours or not _touches(group.min_time, group.max_time, start, end):
             continue
         excluded = visible.excluded | (done & group.sources)
         if excluded >= group.sources:
@@ -111,7 +112,7 @@ def block_reads(
 
 
 def schema_of(view: View) -> Schema:
-    """Return the schema that holds the rows of every visible block; raise InputError where types do not fit together."""
+    """Return the schema that holds the rows of every visible block; raise InputError where types do not fit."""
     fingerprints: dict[str, None] = {}
     for visible in view.timeline.visible.values():
         for block in visible.group.members:

@@ -15,7 +15,7 @@ Realm = tuple[int, int]
 class Covering:
     """`visible` groups, covered by none; `covered`: of each other group the id of a visible one that covers it.
 
-    `holders` lists for each realm and live source the visible groups that hold it. `out` are groups without a live source.
+    `holders` lists for each realm and live source the visible groups that hold it. `out`: groups without a live source.
     `too_narrow` pairs a group with one that has all its sources but not its time range, and so does not cover it.
     """
 
@@ -39,12 +39,12 @@ class Covering:
 
 
 def cover(ready: Iterable[Group], gone: frozenset[str]) -> Covering:
-    """Resolve ready groups: G covers H iff G has all of H's live sources and H's time range, and, where the live
-    sources are equal, G is preferred.
+    """Resolve ready groups into those that are visible, and those that another one covers.
 
-    Only groups of one generation and resolution cover each other. Covering is transitive and never mutual, so it is
-    enough to hold each group, biggest first, against the visible ones before it that share its rarest source: near
-    linear where sources are shared by few, and never pairwise.
+    G covers H iff G has all of H's live sources and H's time range, and, where the live sources are equal, G is
+    preferred. Only groups of one generation and resolution cover each other. Covering is transitive and never mutual,
+    so it is enough to hold each group, biggest first, against the visible ones before it that share its rarest
+    source: near linear where sources are shared by few, and never pairwise.
     """
     result = Covering([], {}, {}, [], [])
     index = result.holders

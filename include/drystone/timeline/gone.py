@@ -12,7 +12,7 @@ from drystone.timeline.groups import Group
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """`retired` and `replaced` are source ids; `origins` tells of a replacing source all roots that it stands in for."""
+    """`retired` and `replaced` are source ids; `origins` tells of a replacing source all roots that it stands for."""
 
     retired: frozenset[str]
     replaced: frozenset[str]

@@ -50,7 +50,7 @@ class ListingTracker:
         self._cache: dict[str, _Parsed] = {}
 
     def observe(self, now: int) -> Snapshot:
-        """See Tracker.observe. Costs one LIST over the blocks, three over edits, pins and holds, and GETs of what is new."""
+        """See Tracker.observe. Costs a LIST of the blocks, three of edits, pins and holds, and GETs of what is new."""
         edits = self._edits()
         pins = self._guards(keys.pins(self._stream), Pin)
         holds = self._guards(keys.holds(self._stream), Hold)
