@@ -1,0 +1,36 @@
+"""Cutting a sorted input to the rows of a range of keys: one output's share of a group. Design: "Compaction"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from drystone.engine import keys
+from drystone.engine.keys import Key
+from drystone.errors import InvariantError
+
+
+def within(
+    batches: Iterator[pa.RecordBatch], sort_key: Sequence[str], low: Key | None, high: Key | None, name: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a sorted input with keys in [low, high), and stop reading at the first one beyond.
+
+    None is open; keys may be prefixes. Raises InvariantError, naming the input, if a batch that is cut is not sorted:
+    a cut finds rows by bisection, and would lose some.
+    """
+    if low is None and high is None:
+        yield from batches
+        return
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        arrays = keys.sort_arrays(batch, sort_key)
+        first = 0 if low is None else keys.rows_below(arrays, low, inclusive=False)
+        last = batch.num_rows if high is None else keys.rows_below(arrays, high, inclusive=False)
+        if last - first < batch.num_rows and len(keys.descents(keys.digits(arrays, batch.num_rows))):
+            raise InvariantError(f"{name} is not sorted by {', '.join(sort_key)}.", "Verify the block, and repair it.")
+        if first < last:
+            yield batch.slice(first, last - first)
+        if last < batch.num_rows:
+            return

@@ -1,0 +1,130 @@
+"""One input of a merge: its buffered batches, up to where they were taken, and the proof that they are sorted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from drystone.engine import keys
+from drystone.engine.keys import Key
+from drystone.errors import InvariantError
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one input that belong to a window, with the arrays of its sort columns."""
+
+    source: MergeInput
+    batch: pa.RecordBatch
+    arrays: list[pa.Array]
+
+
+@dataclass(slots=True)
+class _Buffered:
+    batch: pa.RecordBatch
+    arrays: list[pa.Array]
+    last: Key
+
+
+class MergeInput:
+    """Reads an input until `batch_rows` rows are buffered, and hands out rows up to a key.
+
+    Raises InvariantError where a batch, or what is left of one, begins with a smaller key than the rows before it ended
+    with; the order inside of what `take` hands out is for the caller to check.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        batches: Iterator[pa.RecordBatch] | Iterator[pa.Table],
+        sort_key: tuple[str, ...],
+        batch_rows: int,
+        pool: Executor | None,
+    ) -> None:
+        """`pool`: where to read ahead; None: not at all."""
+        self.name = name
+        self.sort_key = sort_key
+        self.exhausted = False
+        self._batches = iter(batches)
+        self._wanted = batch_rows
+        self._pool = pool
+        self._reading: Future[None] | None = None
+        self._buffered: deque[_Buffered] = deque()
+        self._rows = 0
+        self._taken: Key | None = None
+
+    @property
+    def last(self) -> Key:
+        """The key of the last buffered row; there is one after `ready`."""
+        return self._buffered[-1].last
+
+    def ready(self) -> bool:
+        """Read until enough rows are buffered or the input ends; return whether there is any row left."""
+        if self._reading is not None:
+            self._reading.result()
+            self._reading = None
+        self._fill()
+        return bool(self._buffered)
+
+    def read_ahead(self) -> None:
+        """Begin, in the pool, what `ready` waits for. Until then nothing else may be asked of this input."""
+        if self._pool is not None and self._rows < self._wanted and not self.exhausted:
+            self._reading = self._pool.submit(self._fill)
+
+    def take(self, cut: Key | None) -> list[Piece]:
+        """Remove and return the buffered rows with keys up to `cut`, all of them for None."""
+        taken: list[Piece] = []
+        while self._buffered:
+            head = self._buffered[0]
+            rows = head.batch.num_rows
+            whole = cut is None or keys.rank(head.last) <= keys.rank(cut)
+            count = rows if whole or cut is None else keys.rows_below(head.arrays, cut, inclusive=True)
+            if count:
+                taken.append(self._piece(head, count))
+            if not whole:
+                self._drop(head, count)
+                break
+            self._buffered.popleft()
+        self._rows -= sum(piece.batch.num_rows for piece in taken)
+        return taken
+
+    def disorder(self) -> InvariantError:
+        """Return the error that says that this input is not sorted."""
+        key = ", ".join(self.sort_key)
+        return InvariantError(f"{self.name} is not sorted by {key}.", "Verify the block, and repair it.")
+
+    def _piece(self, head: _Buffered, count: int) -> Piece:
+        self._follow(keys.key_at(head.arrays, 0))
+        if count == head.batch.num_rows:
+            self._taken = head.last
+            return Piece(self, head.batch, head.arrays)
+        self._taken = keys.key_at(head.arrays, count - 1)
+        return Piece(self, head.batch.slice(0, count), [array.slice(0, count) for array in head.arrays])
+
+    def _drop(self, head: _Buffered, count: int) -> None:
+        if count:
+            head.batch = head.batch.slice(count)
+            head.arrays = [array.slice(count) for array in head.arrays]
+
+    def _follow(self, first: Key) -> None:
+        if self._taken is not None and keys.rank(first) < keys.rank(self._taken):
+            raise self.disorder()
+
+    def _fill(self) -> None:
+        while self._rows < self._wanted and not self.exhausted:
+            data = next(self._batches, None)
+            if data is None:
+                self.exhausted = True
+                return
+            for batch in data.to_batches() if isinstance(data, pa.Table) else [data]:
+                if batch.num_rows:
+                    self._append(batch)
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        arrays = keys.sort_arrays(batch, self.sort_key)
+        self._buffered.append(_Buffered(batch, arrays, keys.key_at(arrays, batch.num_rows - 1)))
+        self._rows += batch.num_rows
