@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import threading
 import time
@@ -125,8 +126,9 @@ def test_one_file_can_become_several_objects(bucket: Bucket, tmp_path: Path) -> 
 
 
 def test_upload_needs_a_file(bucket: Bucket, tmp_path: Path) -> None:
-    """`upload` of a path that is missing or a folder raises UsageError that names it, and writes nothing."""
-    for path in (tmp_path / "nothing", tmp_path):
+    """`upload` of a missing path, a folder or a pipe raises UsageError that names it, and writes nothing."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "nothing", tmp_path, tmp_path / "pipe"):
         with pytest.raises(UsageError, match=str(path)):
             bucket.upload("k", path)
     assert keys_of(bucket) == []
