@@ -24,6 +24,11 @@ class SubmitHook(SparkSubmitHook):
         """The master that the connection names."""
         return str(self._connection["master"])
 
+    @property
+    def shows_output(self) -> bool:
+        """Whether what the job prints is already in the task's log: its driver is our child."""
+        return self._connection["deploy_mode"] != "cluster"
+
     def submit(self, application: str = "", **kwargs: object) -> str | None:
         """Run spark-submit to its end; raises AirflowException if it fails."""
         return super().submit(application, env=child_environment(self.master), **kwargs)
@@ -37,7 +42,8 @@ def is_local(master: str) -> bool:
 def child_environment(master: str) -> dict[str, str]:
     """Return the environment of spark-submit: found beside this Python, which is also the driver's.
 
-    The workers of a cluster have a Python of their own, so only a local master is told to use this one for them.
+    The workers of a cluster have a Python of their own, so only a local master is told to use this one for them, and
+    to listen on this machine alone.
     """
     programs = str(Path(sys.executable).parent)
     found = dict(os.environ)
@@ -45,6 +51,7 @@ def child_environment(master: str) -> dict[str, str]:
     found["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master):
         found["PYSPARK_PYTHON"] = sys.executable
+        found.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return found
 
 

@@ -72,19 +72,19 @@ class DrystoneSparkOperator(SparkSubmitOperator):
             loaded = load(Path(self.config_file))
             bucket = open_bucket(loaded.bucket_url(self.stream))
             run = _job_name(context)
-            self._prepare(loaded, run)
+            hook = self._prepare(loaded, run)
             key = jobs.result_key(self.stream, run)
             # What an earlier try left must not be taken for this one's.
             bucket.delete([key])
             ended = self._submit(context)
-            return self._conclude(context, bucket, key, ended)
+            return self._conclude(context, bucket, key, ended, report=not hook.shows_output)
 
     def on_kill(self) -> None:
         """Stop spark-submit, if it was started."""
         if self._hook is not None:
             super().on_kill()
 
-    def _prepare(self, loaded: Loaded, run: str) -> None:
+    def _prepare(self, loaded: Loaded, run: str) -> SubmitHook:
         spark = loaded.config.spark
         self._conn_id = spark.connection
         existing_connection(self._conn_id)
@@ -92,9 +92,9 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         self.name = f"drystone-{self.stream}-{self.verb}"
         self.application = str(jobs.script(self.verb))
         self.application_args = self._arguments(loaded.path, run)
-        self._hook = self._get_hook()
-        url = loaded.bucket_url(self.stream)
-        check_reachable(self._hook.master, url, shared_filesystem=spark.shared_filesystem)
+        self._hook = hook = self._get_hook()
+        check_reachable(hook.master, loaded.bucket_url(self.stream), shared_filesystem=spark.shared_filesystem)
+        return hook
 
     def _arguments(self, config: Path, run: str) -> list[str]:
         request = jobs.REQUESTS[self.verb]
@@ -134,12 +134,14 @@ class DrystoneSparkOperator(SparkSubmitOperator):
             return str(error)
         return "spark-submit ended with exit code 0."
 
-    def _conclude(self, context: Context, bucket: Bucket, key: str, ended: str) -> Summary | list[dict[str, object]]:
+    def _conclude(
+        self, context: Context, bucket: Bucket, key: str, ended: str, *, report: bool
+    ) -> Summary | list[dict[str, object]]:
         result = read_result(bucket, key)
         if result is None:
             text = f"{self.verb} of {self.stream} left no result: it died, and can be run again. {ended}"
             raise failure(text, retryable=True)
-        if result.report:
+        if report and result.report:
             self.log.info("%s", result.report)
         if not result.ok:
             raise result_failure(result)

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from drystone.airflow.failures import as_task_failure
 from drystone.airflow.operator import is_true
+from drystone.airflow.report_link import ReportLink
 from drystone.airflow.run_report import collect
 from drystone.bucket import open_bucket
 from drystone.config.load import load
@@ -27,6 +28,7 @@ class ReportOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("skip_event",)
+    operator_extra_links = (ReportLink(),)
     ui_color = "#f0ead6"
 
     def __init__(

@@ -11,6 +11,7 @@ from drystone import jobs
 from drystone.airflow.outcome import read_result
 from drystone.airflow.runs import results_prefix, run_name
 from drystone.bucket import Bucket
+from drystone.errors import ObjectMissingError
 
 _SUFFIX = ".json"
 _REPORT = "report"
@@ -56,7 +57,7 @@ class RunReport(_Model):
     @property
     def key(self) -> str:
         """The report's own key in the bucket."""
-        return jobs.result_key(self.stream, f"{run_name(self.dag_id, self.run_id)}.{_REPORT}")
+        return _key(self.stream, run_name(self.dag_id, self.run_id))
 
     def numbers(self) -> dict[str, JsonValue]:
         """Return what an asset event carries: the key, and sums."""
@@ -89,6 +90,18 @@ def collect(bucket: Bucket, stream: str, dag_id: str, run_id: str, failed: Itera
             found.append(JobReport.of(task, result))
     found.sort(key=lambda job: (job.started, job.task))
     return RunReport(stream=stream, dag_id=dag_id, run_id=run_id, failed=tuple(sorted(failed)), jobs=tuple(found))
+
+
+def read_report(bucket: Bucket, stream: str, run: str) -> RunReport | None:
+    """Return the report of the run with this name (`runs.run_name`), or None if there is none."""
+    try:
+        return RunReport.model_validate_json(bucket.get(_key(stream, run)))
+    except ObjectMissingError:
+        return None
+
+
+def _key(stream: str, run: str) -> str:
+    return jobs.result_key(stream, f"{run}.{_REPORT}")
 
 
 def _row(job: JobReport) -> str:

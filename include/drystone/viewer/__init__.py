@@ -1,0 +1,1 @@
+"""Pages for people. The only importer of fastapi; whoever mounts them says who may look."""

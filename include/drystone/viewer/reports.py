@@ -1,0 +1,35 @@
+"""The page of one run's report, as a FastAPI app that another one mounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, HTTPException, Path
+from fastapi.responses import HTMLResponse
+
+RUN = r"^[A-Za-z0-9_+:-]+\.[A-Za-z0-9_+:-]+$"
+STREAM = r"^[a-z0-9][a-z0-9_-]{0,99}$"
+_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'", "Cache-Control": "no-store"}
+_PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
+<style>body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; }} pre {{ white-space: pre-wrap; }}</style>
+<pre>{text}</pre>
+"""
+
+
+def application(read: Callable[[str, str], str | None], guard: Callable[..., Any]) -> FastAPI:
+    """Return the app: `GET /reports/<stream>/<run>` shows what `read(stream, run)` returns as text, or 404 for None.
+
+    `guard` is a FastAPI dependency that raises for whoever may not look; it is asked before anything is read.
+    """
+    app = FastAPI(title="Drystone", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(guard)])
+
+    @app.get("/reports/{stream}/{run}", response_class=HTMLResponse)
+    def report(stream: Annotated[str, Path(pattern=STREAM)], run: Annotated[str, Path(pattern=RUN)]) -> HTMLResponse:
+        text = read(stream, run)
+        if text is None:
+            raise HTTPException(404, f"There is no report of run {run} of stream {stream}.")
+        return HTMLResponse(_PAGE.format(title=escape(f"{stream}: {run}"), text=escape(text)), headers=_HEADERS)
+
+    return app
