@@ -1,7 +1,7 @@
 """The bucket protocol: what Drystone needs of an object store, and nothing more.
 
 Keys are `/`-separated UTF-8 paths without a leading slash, `.` or `..` parts. Every implementation passes the same
-tests, tests/bucket/test_conformance.py.
+tests, tests/bucket/test_conformance*.py.
 """
 
 from __future__ import annotations
