@@ -19,7 +19,8 @@ def mark(bucket: Bucket, stream: str, action: Mark, now: int) -> str:
     refusal = _unmet(bucket, stream, action.needs)
     if refusal:
         return refusal
-    note = marks.DeletionMark(id=action.ulid, details=action.reason, deletion_time=now // 1000)
+    # Whole seconds, rounded up: deleteDelay is never shortened.
+    note = marks.DeletionMark(id=action.ulid, details=action.reason, deletion_time=-(-now // 1000))
     try:
         bucket.create(keys.block(stream, action.ulid, marks.DELETION_MARK), note.to_json())
     except ObjectExistsError:

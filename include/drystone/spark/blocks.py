@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,7 @@ class _Open:
 class BlockBuilder:
     """Turns rows sorted by (path, chunk, sort key) into uploaded blocks, one per path and chunk; yields one JSON each.
 
-    `plans` maps Spark's paths to file plans; rows of sources in `present` are passed over. Memory is bounded by a row
+    `plans` maps local paths to file plans; rows of sources in `present` are passed over. Memory is bounded by a row
     group. Raises what `upload_block` and the writer raise; nothing that it began stays readable then.
     """
 
@@ -90,7 +91,7 @@ class BlockBuilder:
                 current.folder.cleanup()
 
     def _begin(self, path: str, start: int) -> tuple[_Open | None, BuiltSource | None]:
-        plan = self.plans[path]
+        plan = self._plan(path)
         chunk = chunk_at(start, self.config.granularity.ingest)
         source = plan.source(chunk)
         if source in self.present:
@@ -105,6 +106,11 @@ class BlockBuilder:
         )
         return _Open(plan, chunk, source, writer, folder), None
 
+    def _plan(self, uri: str) -> FilePlan:
+        """Return the plan of a file by Spark's address of it, which may be percent-encoded, with one or three slashes."""
+        path = "/" + uri.removeprefix("file:").lstrip("/")
+        return self.plans.get(path) or self.plans[unquote(path)]
+
     def _rows(self, piece: pa.RecordBatch, source: str) -> pa.Table:
         schema = to_arrow(self.schema)
         columns = [piece.column(field.name).cast(field.type) for field in schema]
@@ -116,8 +122,7 @@ class BlockBuilder:
         with done.folder:
             built = done.writer.close()
             meta = upload_block(self.bucket, built, self._origin(done, built), self.config.times.upload_timeout, clock.system)
-        size = sum(file.size for file in built.files)
-        return BuiltSource(source=done.source, path=done.plan.path, ulid=meta.ulid, rows=built.rows, bytes=size)
+        return BuiltSource(source=done.source, path=done.plan.path, ulid=meta.ulid, rows=built.rows, bytes=built.size)
 
     def _origin(self, done: _Open, built: Built) -> Origin:
         chunk = done.chunk
@@ -139,8 +144,8 @@ class BlockBuilder:
             extension=extension,
             sources=frozenset({done.source}),
             level=1,
-            min_time=built.min_time,
-            max_time=built.max_time,
+            min_time=chunk.start if built.min_time is None else built.min_time,
+            max_time=chunk.start if built.max_time is None else built.max_time,
         )
 
 

@@ -13,7 +13,7 @@ from drystone import ulids
 from drystone.block import keys
 from drystone.block.journal import Attempt
 from drystone.block.marks import NO_COMPACT_MARK, NoCompactMark
-from drystone.engine.compact import Output, OutputTask, build_output, check_whole, prepare
+from drystone.engine.compact import Output, OutputTask, Preparation, build_output, check_whole
 from drystone.engine.recipe import Recipe, recipe_for
 from drystone.errors import DrystoneError, InputError, ObjectExistsError, ObjectMissingError, UsageError
 from drystone.jobs import CompactRequest
@@ -67,9 +67,10 @@ def _execute(job: JobContext, recipes: Mapping[str, Recipe]) -> tuple[list[Outpu
     """Build all outputs of all merges on Spark's workers; return what was uploaded, and why which merges failed."""
     tasks: list[OutputTask] = []
     failed: dict[str, str] = {}
+    preparation = Preparation(job.bucket, job.stream, job.config, job.run, job.coordination.stamp())
     for key, recipe in recipes.items():
         try:
-            tasks += prepare(recipe, job.bucket, job.stream, job.config, job.run, ulids.new(job.clock()), job.coordination.stamp())
+            tasks += preparation.tasks(recipe, ulids.new(job.clock()))
         except DrystoneError as error:
             failed[key] = str(error)
     if not tasks:

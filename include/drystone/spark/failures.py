@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from drystone.errors import BucketError, DrystoneError, InputError, SourceChangedError, UploadTimeoutError
@@ -14,15 +15,15 @@ _OURS = {error.__name__: error for error in (BucketError, InputError, SourceChan
 _FROM_WORKER = re.compile(r"drystone\.errors\.(\w+): ([^\n]*)")
 
 
-def translate(error: PySparkException) -> DrystoneError:
+def translate(error: PySparkException | Py4JError) -> DrystoneError:
     """Return the error to report for what Spark raised: the innermost cause that is ours, else Spark's first line."""
     text = str(error)
     if found := _RAISED.search(text):
         return InputError(found[1])
     if found := _FROM_WORKER.search(text):
         return _OURS.get(found[1], DrystoneError)(found[2])
-    condition = error.getCondition() or ""
-    first = next((line for line in text.splitlines() if line.strip()), "Spark gave no reason")
+    condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
+    first = _last_of_traceback(text) or next((line for line in text.splitlines() if line.strip()), "Spark gave no reason")
     if any(word in condition or word in text for word in _INPUT):
         return InputError(f"the input does not fit the schema: {_cause(text) or first}", "Nothing of it was uploaded.")
     return BucketError(f"Spark failed: {first}")
@@ -31,3 +32,10 @@ def translate(error: PySparkException) -> DrystoneError:
 def _cause(text: str) -> str:
     found = re.search(r"\[(?:%s)[^\n]*" % "|".join(_INPUT), text)
     return found[0][:300] if found else ""
+
+
+def _last_of_traceback(text: str) -> str:
+    """Return the exception of the first Python traceback in Spark's text, "" if there is none."""
+    _, found, rest = text.partition("Traceback (most recent call last):\n")
+    lines = (line for line in rest.splitlines() if line and not line.startswith((" ", "\t")))
+    return next(lines, "") if found else ""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from py4j.protocol import Py4JError
 from pydantic import ValidationError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -87,7 +88,7 @@ def run(
         outcome = _HANDLERS[verb](job, request)
     except DrystoneError as raised:
         error = raised
-    except PySparkException as raised:
+    except (PySparkException, Py4JError) as raised:
         traceback.print_exc()
         error = translate(raised)
     if error is None and outcome.failures:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 
 from pyspark.sql import SparkSession
@@ -9,6 +11,8 @@ from pyspark.sql import SparkSession
 
 def start(app: str) -> tuple[SparkSession, int]:
     """Return the session (UTC, ANSI SQL), and how many ms it took from the launch of the JVM until it was there."""
+    # Workers run the driver's Python, or whatever else was asked for: it must be the one that has Drystone.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.appName(app)
         .config("spark.sql.session.timeZone", "UTC")
@@ -18,5 +22,5 @@ def start(app: str) -> tuple[SparkSession, int]:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("WARN")
-    launched = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getStartTime()  # noqa: SLF001  # type: ignore[union-attr]
+    launched = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getStartTime()  # type: ignore[union-attr] # noqa: SLF001
     return spark, int(time.time() * 1000) - int(launched)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from drystone.block.schema import Schema
 
@@ -28,12 +28,11 @@ def spark_type(name: str) -> str:
 
 def ddl(columns: dict[str, str]) -> str:
     """Return a schema string for these columns and configured types."""
-    return ", ".join(f"`{name}` {spark_type(kind)}" for name, kind in columns.items())
+    return ", ".join(f"`{name.replace('`', '``')}` {spark_type(kind)}" for name, kind in columns.items())
 
 
 def to_spark(schema: Schema) -> StructType:
-    """Return the StructType of a schema."""
-    struct = StructType()
-    for column in schema.columns:
-        struct.add(column.name, spark_type(column.type))
-    return struct
+    """Return the StructType of a schema. Needs a running session."""
+    parsed = DataType.fromDDL(ddl({column.name: column.type for column in schema.columns}))
+    assert isinstance(parsed, StructType)  # noqa: S101 - what a list of columns is
+    return parsed

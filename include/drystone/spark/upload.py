@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
@@ -30,7 +29,6 @@ from drystone.spark.outcome import Outcome
 from drystone.spark.types import ddl, spark_type
 
 _READER_OPTIONS = {"csv": {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}, "json": {"mode": "FAILFAST"}}
-_BLOCKS_PER_TASK = 64
 
 
 def run(job: JobContext, request: UploadRequest) -> Outcome:
@@ -83,8 +81,7 @@ def _plan(job: JobContext, path: Path) -> PlannedFile:
 
 def _upload(job: JobContext, todo: Sequence[PlannedFile]) -> list[BuiltSource]:
     frame = _typed(_load(job.spark, job.config, todo), job.config)
-    columns = [name for name in frame.columns if not name.startswith("__")]
-    schema = _schema(job.config, frame.select(columns))
+    schema = _schema(job.config, frame.drop("__path", "__chunk"))
     folders = job.tracker.observe(job.clock()).folders.values()
     builder = BlockBuilder(
         bucket=job.bucket,
@@ -92,7 +89,7 @@ def _upload(job: JobContext, todo: Sequence[PlannedFile]) -> list[BuiltSource]:
         config=job.config,
         schema=schema,
         fingerprint=keep_schema(job.bucket, job.stream, schema),
-        plans={_spark_path(file.location): file.plan for file in todo},
+        plans={str(file.location.resolve()): file.plan for file in todo},
         present=frozenset(source for folder in folders if folder.loadable for source in folder.sources),
         stamp=dict(job.coordination.stamp()),
         operation=job.run,
@@ -106,14 +103,25 @@ def _upload(job: JobContext, todo: Sequence[PlannedFile]) -> list[BuiltSource]:
 
 
 def _load(spark: SparkSession, config: StreamConfig, todo: Sequence[PlannedFile]) -> DataFrame:
+    """Return the files' rows and paths, the file's own columns in their configured types.
+
+    CSV is read as text and cast by name, so that the order of columns does not matter.
+    """
     rules = config.ingest
     reader = spark.read.format(rules.format).options(**{**_READER_OPTIONS.get(rules.format, {}), **rules.options})
+    own: dict[str, str] = {}
     if config.columns != "infer":
         own = {name: kind for name, kind in config.columns.items() if name not in rules.derive}
+    if own and rules.format == "json":
         reader = reader.schema(ddl(own))
-    elif rules.format != "parquet":
+    elif not own and rules.format != "parquet":
         reader = reader.option("inferSchema", "true")
-    return reader.load([str(file.location.resolve()) for file in todo]).select("*", F.col("_metadata.file_path").alias("__path"))
+    frame = reader.load([str(file.location.resolve()) for file in todo])
+    missing = [name for name in own if name not in frame.columns]
+    if missing:
+        raise InputError(f"the input has no column {', '.join(missing)}; it has {', '.join(frame.columns)}.")
+    columns = [F.col(f"`{name}`").cast(spark_type(kind)).alias(name) for name, kind in own.items()] or ["*"]
+    return frame.select(*columns, F.col("_metadata.file_path").alias("__path"))
 
 
 def _typed(frame: DataFrame, config: StreamConfig) -> DataFrame:
@@ -126,9 +134,9 @@ def _typed(frame: DataFrame, config: StreamConfig) -> DataFrame:
     missing = [name for name in (*config.sort_key, config.time_column) if name not in frame.columns]
     if missing:
         raise InputError(f"the input has no column {', '.join(missing)}; it has {', '.join(frame.columns)}.")
-    kinds = config.columns if config.columns != "infer" else dict.fromkeys(c for c in frame.columns if c != "__path")
-    wanted = [F.col(f"`{n}`").cast(spark_type(k)).alias(n) if k else F.col(f"`{n}`") for n, k in kinds.items()]
-    frame = frame.select(*wanted, "__path")
+    if config.columns != "infer":
+        typed = (F.col(f"`{name}`").cast(spark_type(kind)).alias(name) for name, kind in config.columns.items())
+        frame = frame.select(*typed, "__path")
     return frame.withColumn("__chunk", _chunk_start(config.time_column, config.granularity.ingest))
 
 
@@ -145,11 +153,6 @@ def _schema(config: StreamConfig, frame: DataFrame) -> Schema:
     if config.columns != "infer":
         return Schema(columns=tuple(SchemaColumn(name=name, type=kind) for name, kind in config.columns.items()))
     return from_arrow(frame.limit(0).toArrow().schema)
-
-
-def _spark_path(path: Path) -> str:
-    """Return a local path as Spark's `_metadata.file_path` spells it."""
-    return "file://" + quote(str(path.resolve()))
 
 
 def _commit(job: JobContext, todo: Sequence[PlannedFile], built: list[BuiltSource]) -> None:
