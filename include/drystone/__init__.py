@@ -10,15 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drystone.reader import files, scan
+    from drystone.reader.file_reads import files
+    from drystone.reader.scanning import scan
     from drystone.spark.read import read
 
 __all__ = ["files", "read", "scan"]
 
-_HOMES = {"files": "drystone.reader.files", "scan": "drystone.reader.scan", "read": "drystone.spark.read"}
+_HOMES = {"files": "drystone.reader.file_reads", "scan": "drystone.reader.scanning", "read": "drystone.spark.read"}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - what a module's attribute may be
+def __getattr__(name: str) -> Any:
     """Import what the public name stands for."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)

@@ -53,7 +53,7 @@ class Flights:
     def job(self, spark: SparkSession, verb: Verb, run: str, *, dry_run: bool = False, **request: object) -> JobResult:
         """Run one job in this process."""
         wanted = REQUESTS[verb].model_validate(request)
-        return jobs.run(verb, self.loaded, self.bucket, "flights", run, wanted, spark, dry_run=dry_run)
+        return jobs.run(verb, self.loaded, "flights", run, wanted, spark, dry_run=dry_run)
 
     def compact(self, spark: SparkSession, kind: str) -> list[JobResult]:
         """Plan and execute a compaction of this kind, and wait until its blocks are ready."""

@@ -1,1 +1,1 @@
-""""""
+"""What a block is: its metadata, marks and states. Pure."""

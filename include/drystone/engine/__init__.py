@@ -1,1 +1,1 @@
-""""""
+"""Doing it: build, upload, merge, mark, delete, verify."""

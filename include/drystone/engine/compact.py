@@ -18,9 +18,9 @@ from drystone import clock
 from drystone.block import keys
 from drystone.block.meta import INDEX_FILE, Group, Rewrite
 from drystone.block.schema import Schema
+from drystone.bucket.files import open_input
 from drystone.bucket.protocol import Bucket
 from drystone.config.model import StreamConfig
-from drystone.bucket.files import open_input
 from drystone.engine.arrow_schema import to_arrow, unify
 from drystone.engine.checksum import ContentChecksum
 from drystone.engine.drops import Drops
@@ -37,10 +37,9 @@ from drystone.engine.writer import Built
 from drystone.errors import DrystoneError
 
 
-
 @dataclass(frozen=True, slots=True)
 class OutputTask:
-    """All that is needed to build one output of a merge, in any process. Rows in [low, high) of the sort key are its."""
+    """All that is needed to build one output of a merge, in any process: the rows with sort keys in [low, high)."""
 
     bucket: Bucket
     stream: str
@@ -94,7 +93,8 @@ class Preparation:
         Raises InputError if the inputs' columns do not fit together, UnreadableBlockError or BucketError if an index or
         a schema cannot be read.
         """
-        schema = unify(self._schema(each.meta.drystone.schema_fingerprint) for each in recipe.inputs if each.meta.drystone)
+        extensions = (each.meta.drystone for each in recipe.inputs)
+        schema = unify(self._schema(each.schema_fingerprint) for each in extensions if each is not None)
         fingerprint = keep_schema(self.bucket, self.stream, schema)
         size = recipe.merge.outputs
         bounds: list[Key | None] = [None, *self._cuts(recipe, size), None]

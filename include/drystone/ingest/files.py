@@ -84,7 +84,8 @@ def find_files(pattern: str, interval: tuple[datetime, datetime] | None) -> list
         raise UsageError(msg, "Give an interval, or a path without codes.")
     found: set[str] = set()
     for moment in _moments(pattern, interval) if interval else [datetime(1970, 1, 1, tzinfo=UTC)]:
-        found.update(glob.glob(moment.strftime(pattern) if interval else pattern, recursive=True))
+        # Not Path.glob: an absolute pattern is what people write.
+        found.update(glob.glob(moment.strftime(pattern) if interval else pattern, recursive=True))  # noqa: PTH207
     return sorted(path for path in map(Path, found) if path.is_file())
 
 

@@ -1,7 +1,7 @@
 """Rows out: what to read of which block, and reading it without Spark."""
 
-from drystone.reader.files import files
-from drystone.reader.scan import scan
+from drystone.reader.file_reads import files
+from drystone.reader.scanning import scan
 from drystone.reader.stats import StageStats, observe_stats
 from drystone.reader.view import View, look
 

@@ -52,7 +52,7 @@ class _Open:
 
 @dataclass(frozen=True)
 class BlockBuilder:
-    """Turns rows sorted by (path, chunk, sort key) into uploaded blocks, one per path and chunk; yields one JSON each.
+    """Turns rows sorted by (path, chunk, sort key) into uploaded blocks, one per path and chunk; yields JSON lines.
 
     `plans` maps local paths to file plans; rows of sources in `present` are passed over. Memory is bounded by a row
     group. Raises what `upload_block` and the writer raise; nothing that it began stays readable then.
@@ -107,7 +107,7 @@ class BlockBuilder:
         return _Open(plan, chunk, source, writer, folder), None
 
     def _plan(self, uri: str) -> FilePlan:
-        """Return the plan of a file by Spark's address of it, which may be percent-encoded, with one or three slashes."""
+        """Return the plan of a file by Spark's address of it, percent-encoded or not."""
         path = "/" + uri.removeprefix("file:").lstrip("/")
         return self.plans.get(path) or self.plans[unquote(path)]
 
@@ -121,7 +121,8 @@ class BlockBuilder:
     def _finish(self, done: _Open) -> BuiltSource:
         with done.folder:
             built = done.writer.close()
-            meta = upload_block(self.bucket, built, self._origin(done, built), self.config.times.upload_timeout, clock.system)
+            deadline = self.config.times.upload_timeout
+            meta = upload_block(self.bucket, built, self._origin(done, built), deadline, clock.system)
         return BuiltSource(source=done.source, path=done.plan.path, ulid=meta.ulid, rows=built.rows, bytes=built.size)
 
     def _origin(self, done: _Open, built: Built) -> Origin:

@@ -121,7 +121,9 @@ def _give_up(job: JobContext, snapshot: Snapshot, merges: Mapping[str, Merge], f
     return lines
 
 
-def _summary(recipes: Mapping[str, Recipe], outputs: Sequence[Output], failed: Mapping[str, str]) -> dict[str, int | str]:
+def _summary(
+    recipes: Mapping[str, Recipe], outputs: Sequence[Output], failed: Mapping[str, str]
+) -> dict[str, int | str]:
     return {
         "merges": len(recipes) - len(failed),
         "merges_failed": len(failed),

@@ -1,4 +1,4 @@
-"""Spark's errors in our words: what is wrong with the input must not be tried again, what is wrong with a machine may."""
+"""Spark's errors in our words: wrong input must not be tried again, a failing machine may."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from pyspark.errors import PySparkException
 
 from drystone.errors import BucketError, DrystoneError, InputError, SourceChangedError, UploadTimeoutError
 
-_INPUT = ("MALFORMED_RECORD", "CAST_INVALID_INPUT", "CAST_OVERFLOW", "UNRESOLVED_COLUMN", "INCOMPATIBLE_DATA", "CANNOT_PARSE")
+_INPUT = (
+    "MALFORMED_RECORD",
+    "CAST_INVALID_INPUT",
+    "CAST_OVERFLOW",
+    "UNRESOLVED_COLUMN",
+    "INCOMPATIBLE_DATA",
+    "CANNOT_PARSE",
+)
+_CAUSE = re.compile(rf"\[(?:{'|'.join(_INPUT)})[^\n]*")
 _RAISED = re.compile(r"drystone: ([^\n]*)")
 _OURS = {error.__name__: error for error in (BucketError, InputError, SourceChangedError, UploadTimeoutError)}
 _FROM_WORKER = re.compile(r"drystone\.errors\.(\w+): ([^\n]*)")
@@ -23,14 +31,15 @@ def translate(error: PySparkException | Py4JError) -> DrystoneError:
     if found := _FROM_WORKER.search(text):
         return _OURS.get(found[1], DrystoneError)(found[2])
     condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
-    first = _last_of_traceback(text) or next((line for line in text.splitlines() if line.strip()), "Spark gave no reason")
+    lines = (line for line in text.splitlines() if line.strip())
+    first = _last_of_traceback(text) or next(lines, "Spark gave no reason")
     if any(word in condition or word in text for word in _INPUT):
         return InputError(f"the input does not fit the schema: {_cause(text) or first}", "Nothing of it was uploaded.")
     return BucketError(f"Spark failed: {first}")
 
 
 def _cause(text: str) -> str:
-    found = re.search(r"\[(?:%s)[^\n]*" % "|".join(_INPUT), text)
+    found = _CAUSE.search(text)
     return found[0][:300] if found else ""
 
 

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from drystone import clock
-from drystone.bucket import Bucket, open_bucket
+from drystone.bucket import open_bucket
 from drystone.config.load import Loaded, load
 from drystone.coordination import NoCoordination
 from drystone.engine.record import apply_config
@@ -54,7 +54,7 @@ def main(verb: Verb, arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(_usage(str(error)))
     spark, started_in = session.start(f"drystone {verb} {options.stream}")
     try:
-        result = run(verb, loaded, bucket, options.stream, options.run, request, spark, dry_run=options.dry_run)
+        result = run(verb, loaded, options.stream, options.run, request, spark, dry_run=options.dry_run)
     finally:
         spark.stop()
     result = result.model_copy(update={"spark_start_ms": started_in})
@@ -68,7 +68,6 @@ def main(verb: Verb, arguments: Sequence[str] | None = None) -> NoReturn:
 def run(
     verb: Verb,
     loaded: Loaded,
-    bucket: Bucket,
     stream: str,
     run_id: str,
     request: object,
@@ -77,6 +76,7 @@ def run(
     dry_run: bool = False,
 ) -> JobResult:
     """Do one verb in this process, and return its result; never raises what the verb raises, but reports it."""
+    bucket = open_bucket(loaded.bucket_url(stream))
     started = clock.system()
     outcome, error = Outcome(), None
     try:

@@ -16,7 +16,7 @@ from drystone.bucket.protocol import Bucket
 from drystone.engine import sql
 from drystone.engine.arrow_schema import SOURCE_COLUMN
 from drystone.errors import UsageError
-from drystone.reader.scan import Moment, to_ms
+from drystone.reader.scanning import Moment, to_ms
 from drystone.reader.view import BlockRead, View, block_reads, look, schema_of
 from drystone.spark.types import to_spark
 

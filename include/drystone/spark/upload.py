@@ -1,6 +1,6 @@
 """The upload job: files to blocks, one block per source.
 
-Spark reads and shuffles the rows to (file, time chunk), sorted; each task then writes its blocks one after the other with
+Spark reads and shuffles the rows to (file, time chunk), sorted; each task then writes its blocks one by one, in
 bounded memory. Because a shuffle ends before its readers begin, every row of every file has been parsed and checked
 before the first block is uploaded.
 """
@@ -28,7 +28,10 @@ from drystone.spark.context import JobContext
 from drystone.spark.outcome import Outcome
 from drystone.spark.types import ddl, spark_type
 
-_READER_OPTIONS = {"csv": {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}, "json": {"mode": "FAILFAST"}}
+_READER_OPTIONS = {
+    "csv": {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"},
+    "json": {"mode": "FAILFAST"},
+}
 
 
 def run(job: JobContext, request: UploadRequest) -> Outcome:
@@ -50,8 +53,9 @@ def run(job: JobContext, request: UploadRequest) -> Outcome:
     _commit(job, todo, built)
     rows = sum(each.rows for each in built)
     summary |= {"rows": rows, "blocks": len(ulids), "bytes": sum(each.bytes for each in built)}
-    summary |= {"blocks_skipped": sum(not each.ulid for each in built)}
-    report = [f"{len(ulids)} blocks of {rows:,} rows from {len(todo)} files; {summary['blocks_skipped']} were there before."]
+    skipped = len(built) - len(ulids)
+    summary |= {"blocks_skipped": skipped}
+    report = [f"{len(ulids)} blocks of {rows:,} rows from {len(todo)} files; {skipped} were there before."]
     return Outcome(summary=summary, blocks=ulids, report=report)
 
 
@@ -120,7 +124,7 @@ def _load(spark: SparkSession, config: StreamConfig, todo: Sequence[PlannedFile]
     missing = [name for name in own if name not in frame.columns]
     if missing:
         raise InputError(f"the input has no column {', '.join(missing)}; it has {', '.join(frame.columns)}.")
-    columns = [F.col(f"`{name}`").cast(spark_type(kind)).alias(name) for name, kind in own.items()] or ["*"]
+    columns = [F.col(f"`{name}`").cast(spark_type(kind)).alias(name) for name, kind in own.items()] or [F.col("*")]
     return frame.select(*columns, F.col("_metadata.file_path").alias("__path"))
 
 
@@ -142,7 +146,8 @@ def _typed(frame: DataFrame, config: StreamConfig) -> DataFrame:
 
 def _chunk_start(time_column: str, granularity: str) -> Column:
     time = F.col(f"`{time_column}`").cast("timestamp")
-    complaint = F.concat(F.lit("drystone: a row of "), F.col("__path"), F.lit(f" has no {time_column}. Nothing was uploaded."))
+    nothing = F.lit(f" has no {time_column}. Nothing was uploaded.")
+    complaint = F.concat(F.lit("drystone: a row of "), F.col("__path"), nothing)
     return F.when(time.isNull(), F.raise_error(complaint).cast("bigint")).otherwise(
         F.unix_millis(F.date_trunc(granularity, time))
     )

@@ -79,16 +79,10 @@ def find_damage(
             continue
         realm = realm_of(group)
         starting = {pair.by for pair in group.retires if (realm, pair.root) in covering.holders}
-        lost = {
-            source
-            for source in group.sources - gone.sources - starting
-            if (realm, source) not in covering.holders
-        }
+        lost = {source for source in group.sources - gone.sources - starting if (realm, source) not in covering.holders}
         if lost:
             found.append(Damage(group.id, _describe(group, lost), group.min_time, group.max_time))
-    found += [
-        Damage(name, f"group {name}: its blocks disagree about {field}") for name, field in disagreeing.items()
-    ]
+    found += [Damage(name, f"group {name}: its blocks disagree about {field}") for name, field in disagreeing.items()]
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -18,10 +19,11 @@ from drystone.bucket.files import open_input
 from drystone.bucket.protocol import Bucket
 from drystone.engine import expressions
 from drystone.engine.arrow_schema import SOURCE_COLUMN, to_arrow
+from drystone.engine.decoding import decoding
 from drystone.engine.index import read_index
-from drystone.errors import DamagedStreamError, ObjectMissingError, UsageError
+from drystone.errors import DamagedStreamError, ObjectMissingError, UnreadableBlockError, UsageError
 from drystone.reader.pins import pinned
-from drystone.reader.view import BlockRead, View, block_reads, look, schema_of
+from drystone.reader.view import BlockRead, ChunkFile, IncompleteReadWarning, View, block_reads, look, schema_of
 
 _PIN_MS = 24 * 3_600_000
 Moment = datetime | int | None
@@ -53,7 +55,7 @@ def scan(
         if pin:
             stack.enter_context(pinned(opened, stream, "scan", _PIN_MS, clock.system))
         view = look(opened, stream)
-        schema = _output_schema(view, columns)
+        schema = output_schema(view, columns)
         done: set[str] = set()
         try:
             yield from _read(view, schema, low, high, done, allow_incomplete=allow_incomplete)
@@ -82,7 +84,8 @@ class _VanishedError(Exception):
         self.ulid = ulid
 
 
-def _output_schema(view: View, columns: Sequence[str] | None) -> pa.Schema:
+def output_schema(view: View, columns: Sequence[str] | None) -> pa.Schema:
+    """Return the schema of the batches that `scan` yields for these columns; raise UsageError for an unknown one."""
     schema = to_arrow(schema_of(view))
     if columns is None:
         return schema
@@ -101,7 +104,7 @@ def _read(
     begun = ""
     for position, read in enumerate(reads):
         try:
-            for batch in _read_block(view, read, schema, start, end):
+            for batch in _read_block(view, read, schema, start, end, allow_incomplete=allow_incomplete):
                 begun = read.group.id
                 yield batch
         except ObjectMissingError as error:
@@ -115,27 +118,55 @@ def _read(
 
 
 def _read_block(
-    view: View, read: BlockRead, schema: pa.Schema, start: int | None, end: int | None
+    view: View, read: BlockRead, schema: pa.Schema, start: int | None, end: int | None, *, allow_incomplete: bool
 ) -> Iterator[pa.RecordBatch]:
-    time = view.record.time_column
     wanted = _row_groups(view, read, start, end)
+    keep = None if read.whole_in_range else expressions.between(view.record.time_column, start, end)
+    if read.excluded:
+        keep = _and(keep, ~expressions.in_sources(read.excluded))
     for file in read.files:
         groups = None if wanted is None else wanted.get(file.name, [])
         if groups == []:
             continue
-        with contextlib.closing(pq.ParquetFile(open_input(view.bucket, file.key, file.size))) as parquet:
-            own = parquet.schema_arrow
-            keep = None if read.whole_in_range else expressions.between(time, start, end)
-            needed = set(schema.names) | (set() if keep is None else {time})
-            if read.excluded:
-                keep = _and(keep, ~expressions.in_sources(read.excluded))
-                needed.add(SOURCE_COLUMN)
-            for edit in read.edits:
-                keep = _and(keep, ~expressions.dropped_by(edit, time, own))
-                needed |= expressions.columns_of(edit, time)
-            columns = [name for name in own.names if name in needed]
-            for batch in parquet.iter_batches(columns=columns, row_groups=groups):
-                yield from _conform(batch, keep, schema)
+        try:
+            yield from _read_file(view, read, file, groups, keep, schema)
+        except DamagedStreamError as error:
+            if not allow_incomplete:
+                raise
+            msg = f"stream {view.record.stream}: rows are missing: {error.message}"
+            warnings.warn(msg, IncompleteReadWarning, stacklevel=2)
+
+
+def _read_file(
+    view: View,
+    read: BlockRead,
+    file: ChunkFile,
+    groups: list[int] | None,
+    keep: pc.Expression | None,
+    schema: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file's row groups that `keep` and the block's pending edits leave."""
+    time, where = view.record.time_column, f"block {read.ulid}: {file.name}"
+    with contextlib.closing(open_input(view.bucket, file.key, file.size)) as source:
+        with decoding(where):
+            parquet = pq.ParquetFile(source)
+        own = parquet.schema_arrow
+        needed = set(schema.names)
+        if not read.whole_in_range:
+            needed.add(time)
+        if read.excluded:
+            needed.add(SOURCE_COLUMN)
+        for edit in read.edits:
+            keep = _and(keep, ~expressions.dropped_by(edit, time, own))
+            needed |= expressions.columns_of(edit, time)
+        columns = [name for name in own.names if name in needed]
+        batches = parquet.iter_batches(columns=columns, row_groups=groups)
+        while True:
+            with decoding(where):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield from _conform(batch, keep, schema)
 
 
 def _row_groups(view: View, read: BlockRead, start: int | None, end: int | None) -> dict[str, list[int]] | None:
@@ -143,8 +174,13 @@ def _row_groups(view: View, read: BlockRead, start: int | None, end: int | None)
     if read.whole_in_range:
         return None
     raw = view.bucket.get(keys.block(view.record.stream, read.ulid, INDEX_FILE))
+    try:
+        with decoding(f"the index of block {read.ulid}"):
+            entries = read_index(raw)
+    except (UnreadableBlockError, DamagedStreamError):
+        return None  # The index only spares work: every row is filtered too. `drystone verify` reports it.
     found: dict[str, list[int]] = {}
-    for entry in read_index(raw):
+    for entry in entries:
         if (start is None or entry.max_time > start) and (end is None or entry.min_time < end):
             found.setdefault(entry.file, []).append(entry.ordinal)
     return found
