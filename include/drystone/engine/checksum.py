@@ -183,7 +183,7 @@ def _looked_up(array: pa.DictionaryArray, table: U64) -> _Term:
     return add
 
 
-def _values(name: str, array: pa.Array) -> np.ndarray:  # noqa: PLR0911 - a table of types
+def _values(name: str, array: pa.Array) -> np.ndarray:
     """Return v of each value, as an integer array whose 64-bit two's complement counts."""
     kind = array.type
     if pa.types.is_integer(kind) or pa.types.is_date32(kind):
@@ -227,4 +227,4 @@ def _float_bits(found: np.ndarray) -> U64:
 def _unscaled(array: pa.Array) -> U64:
     wide = pc.cast(array, pa.decimal128(38, array.type.scale))
     words = np.frombuffer(wide.buffers()[1], "<u8", 2 * len(wide), 16 * wide.offset)
-    return hash_words(words.reshape(-1, 2)) + np.uint64(array.type.scale & _MASK) * _M1
+    return hash_words(words.reshape(-1, 2)) + np.uint64((array.type.scale * int(_M1)) & _MASK)

@@ -94,7 +94,10 @@ def open_sorted(
                 batches = parquet.iter_batches(batch_rows, [group], names, use_threads=False)
                 for batch in batches:
                     yield conform(batch, wanted, file.name)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise
+                # Arrow reports damaged pages as an OSError without a number: nothing is wrong with the disk.
                 raise InputError(f"{file.name}, row group {group}: {error}.", "Verify its block.") from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -59,7 +60,7 @@ def _table(rows: Sequence[dict[str, object]]) -> pa.Table:
 
 @st.composite
 def arranged(draw: st.DrawFn, table: pa.Table) -> pa.Table:
-    """Generate the same rows in the same order as other chunks, as slices of larger arrays, with or without dictionaries."""
+    """Generate the same rows in the same order, in other chunks, as slices of larger arrays, some coded."""
     cuts = sorted(draw(st.lists(st.integers(0, table.num_rows), max_size=4)))
     bounds = [0, *cuts, table.num_rows]
     coded = draw(st.sets(st.sampled_from(["city", SOURCE_COLUMN])))
@@ -71,7 +72,7 @@ def arranged(draw: st.DrawFn, table: pa.Table) -> pa.Table:
         column = padded.column(name).combine_chunks()
         whole = column.dictionary_encode() if name in coded else column
         whole = whole.slice(min(padding, table.num_rows), table.num_rows)
-        parts = [whole.slice(low, high - low) for low, high in zip(bounds, bounds[1:], strict=False)]
+        parts = [whole.slice(low, high - low) for low, high in pairwise(bounds)]
         arrays[name] = pa.chunked_array(parts, whole.type)
     return pa.table(arrays)
 
@@ -80,4 +81,7 @@ def arranged(draw: st.DrawFn, table: pa.Table) -> pa.Table:
 def cut(draw: st.DrawFn, table: pa.Table, pieces: int) -> list[pa.Table]:
     """Generate a way to deal the rows out to `pieces` tables, in which they keep their order."""
     owners = draw(st.lists(st.integers(0, pieces - 1), min_size=table.num_rows, max_size=table.num_rows))
-    return [table.take(pa.array([row for row, to in enumerate(owners) if to == piece], pa.int64())) for piece in range(pieces)]
+    return [
+        table.take(pa.array([row for row, to in enumerate(owners) if to == piece], pa.int64()))
+        for piece in range(pieces)
+    ]
