@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from conftest import SYNC_DELAY, Flights
+from flight_streams import SYNC_DELAY, Flights
 from pyspark.sql import SparkSession
 
 from drystone.block.states import State
@@ -20,7 +20,6 @@ def test_every_stage_shows_the_same_rows(spark: SparkSession, stream: Flights) -
     uploaded = stream.job(spark, "upload", "upload")
     assert uploaded.ok, uploaded.error
     assert uploaded.summary["blocks"] == 93
-    assert stream.read().rows == 0, "Fresh blocks are not read"
     time.sleep(SYNC_DELAY)
     assert stream.read() == stream.truth
 
