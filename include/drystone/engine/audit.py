@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from drystone import ulids
@@ -29,12 +29,13 @@ def append(bucket: Bucket, stream: str, entries: Iterable[Entry], now: int) -> N
         bucket.create(f"{keys.audit(stream)}{ulids.new(now)}.jsonl", lines.encode())
 
 
-def uploaded(bucket: Bucket, stream: str) -> frozenset[str]:
-    """Return the ULIDs of all blocks that the log knows as once whole."""
-    found: set[str] = set()
+def read(bucket: Bucket, stream: str) -> Iterator[Entry]:
+    """Yield the whole log, in the order in which it was written."""
     for item in bucket.list(keys.audit(stream)):
         for line in bucket.get(item.key).splitlines():
-            entry = json.loads(line)
-            if entry["what"] == "upload":
-                found.add(entry["block"])
-    return frozenset(found)
+            yield Entry(**json.loads(line))
+
+
+def uploaded(bucket: Bucket, stream: str) -> frozenset[str]:
+    """Return the ULIDs of all blocks that the log knows as once whole."""
+    return frozenset(entry.block for entry in read(bucket, stream) if entry.what == "upload")

@@ -17,12 +17,20 @@ from drystone.errors import ObjectExistsError, ObjectMissingError, UnreadableBlo
 
 def read_record(bucket: Bucket, stream: str) -> StreamRecord:
     """Return the stream's record; raise UsageError if the bucket has no such stream."""
+    record = find_record(bucket, stream)
+    if record is None:
+        msg = f"bucket {bucket.url} has no stream {stream!r} ({keys.record(stream)} is missing)."
+        raise UsageError(msg, "The first ingest makes it; check the name and the bucket.")
+    return record
+
+
+def find_record(bucket: Bucket, stream: str) -> StreamRecord | None:
+    """Return the stream's record, None if the bucket has no such stream; raise UnreadableBlockError if it is broken."""
     key = keys.record(keys.check_stream(stream))
     try:
         return StreamRecord.model_validate_json(bucket.get(key))
     except ObjectMissingError:
-        msg = f"bucket {bucket.url} has no stream {stream!r} ({key} is missing)."
-        raise UsageError(msg, "The first ingest makes it; check the name and the bucket.") from None
+        return None
     except ValidationError as error:
         raise UnreadableBlockError(f"{key} cannot be read: {error.errors()[0]['msg']}.") from None
 
@@ -33,12 +41,9 @@ def apply_config(bucket: Bucket, stream: str, config: StreamConfig, *, dry_run: 
     Raises StreamChangeError, and writes nothing, if a stream with data cannot take the change.
     """
     new = record_of(stream, config)
-    old: StreamRecord | None = None
-    try:
-        old = read_record(bucket, stream)
+    old = find_record(bucket, stream)
+    if old is not None:
         check_change(old, new)
-    except UsageError:
-        pass  # A new stream: there is nothing that it could contradict.
     if old != new and not dry_run:
         bucket.put(keys.record(stream), new.to_json())
     return new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,12 +50,12 @@ class Relative:
 
 @dataclass(frozen=True, slots=True)
 class FileDetails:
-    """A file of the folder: bytes, last modified (ms), and whether meta.json lists it (marks and itself aside)."""
+    """A file of the folder: bytes, last modified (ms), and whether it belongs there: a mark, or listed by meta.json."""
 
     name: str
     size: int
     modified: int
-    listed: bool
+    known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,4 +140,33 @@ def block_details(view: View, ulid: str) -> BlockDetails:
         files=_files(folder),
         damage=tuple(each for each in timeline.damage if each.name in named),
         problems=tuple(each for each in timeline.problems if each.name.partition("/")[0] in named),
+    )
+
+
+def _folder(view: View, ulid: str) -> Folder:
+    folder = view.snapshot.folders.get(ulid)
+    if folder is not None:
+        return folder
+    stream = view.record.stream
+    if f"{stream}/{ulid}" in view.snapshot.strays:
+        msg = f"{stream}/{ulid} is no block: its name is no ULID in upper case."
+        raise UsageError(msg, "Drystone leaves it alone; `drystone inspect STREAM` lists such names.")
+    hint = "" if ulids.is_canonical(ulid) else "A ULID has 26 upper-case characters. "
+    raise UsageError(f"stream {stream} has no block {ulid}.", f"{hint}`drystone ls {stream}` lists them.")
+
+
+def _members(view: View, groups: Iterable[str]) -> tuple[str, ...]:
+    found = (view.timeline.groups[name] for name in groups if name in view.timeline.groups)
+    return tuple(block.ulid for group in found for block in group.members)
+
+
+def _relatives(view: View, names: Iterable[str]) -> tuple[Relative, ...]:
+    return tuple(Relative(name, name in view.snapshot.folders) for name in names)
+
+
+def _files(folder: Folder) -> tuple[FileDetails, ...]:
+    strays = set(folder.stray_files())
+    return tuple(
+        FileDetails(name, facts.size, facts.modified, name not in strays)
+        for name, facts in sorted(folder.files.items())
     )

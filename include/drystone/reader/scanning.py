@@ -159,7 +159,8 @@ def _read_file(
         for edit in read.edits:
             keep = _and(keep, ~expressions.dropped_by(edit, time, own))
             needed |= expressions.columns_of(edit, time)
-        columns = [name for name in own.names if name in needed]
+        # An old block may have none of the columns; one is read all the same, for it tells how many rows there are.
+        columns = [name for name in own.names if name in needed] or [time]
         batches = parquet.iter_batches(columns=columns, row_groups=groups)
         while True:
             with decoding(where):

@@ -44,7 +44,8 @@ def _why(folder: Folder, state: State, role: str, now: int, times: Times) -> str
         case State.DELETING:
             return "marked, and its meta.json is gone: the next sweep finishes its deletion"
         case State.MARKED | State.DELETABLE:
-            return "; ".join(part for part in (_mark(folder, now, times), folder.meta_error, role) if part)
+            known = role if folder.mark is None or role != folder.mark.details else ""
+            return "; ".join(part for part in (_mark(folder, now, times), folder.meta_error, known) if part)
         case _:
             return role or "another tool's block, or one of a group whose blocks disagree: it is not read"
 
