@@ -27,7 +27,7 @@ class SubmitHook(SparkSubmitHook):
     @property
     def shows_output(self) -> bool:
         """Whether what the job prints is already in the task's log: its driver is our child."""
-        return self._connection["deploy_mode"] != "cluster"
+        return bool(self._connection["deploy_mode"] != "cluster")
 
     def submit(self, application: str = "", **kwargs: object) -> str | None:
         """Run spark-submit to its end; raises AirflowException if it fails."""

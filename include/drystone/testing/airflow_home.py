@@ -76,16 +76,17 @@ class AirflowHome:
 
     def airflow(self, *arguments: str) -> str:
         """Run one `airflow …` command to its end and return what it printed; raise AirflowError if it fails."""
-        return self.command("-m", "airflow", *arguments)
+        return self._run([sys.executable, "-m", "airflow", *arguments])
 
-    def command(self, *arguments: str) -> str:
-        """Run this Python with `arguments` in the environment of this Airflow, and return what it printed."""
-        done = subprocess.run(  # noqa: S603 -- our own program
-            [sys.executable, *arguments], capture_output=True, text=True, env=self.variables(), check=False
-        )
+    def drystone(self, *arguments: str) -> str:
+        """Run one `drystone …` command, as `airflow` does."""
+        return self._run([str(Path(sys.executable).with_name("drystone")), *arguments])
+
+    def _run(self, command: list[str]) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, env=self.variables(), check=False)  # noqa: S603
         if done.returncode != 0:
             shown = (done.stdout + done.stderr)[-4000:]
-            raise AirflowError(f"python {' '.join(arguments)}: exit code {done.returncode}\n{shown}")
+            raise AirflowError(f"{' '.join(command)}: exit code {done.returncode}\n{shown}")
         return done.stdout
 
     def variables(self) -> dict[str, str]:

@@ -1,0 +1,160 @@
+"""`make demo`: the whole life of blocks on real data, through Airflow's scheduler and Spark, watched by a reader.
+
+It starts clean each time, and leaves build/demo/report.json, the bucket, and Airflow's home for `make ui`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+
+import flights
+from home import BUILD, CONFIG, DATA, STREAM, airflow_home
+from shares import split
+from show import Progress, proof, say, table, tell_stage
+from stages import Expected, Stage, take
+from watch import Watch
+
+from drystone.block import keys
+from drystone.bucket import open_bucket
+from drystone.config.load import load
+from drystone.jobs import JobResult
+from drystone.testing.airflow_home import AirflowHome
+from drystone.testing.airflow_rest import AirflowClient, AirflowError, Task, wait_until
+
+RUN_SECONDS = 1200.0
+BOUNDARIES = {"minor_ready": "minor", "major_ready": "major", "mark": "mark", "sweep": "sweep"}
+"""The lifecycle's tasks that end a stage."""
+
+
+class Demo:
+    """One run of the demo, stage by stage."""
+
+    def __init__(self, client: AirflowClient, truth: flights.Truth, expected: Expected) -> None:
+        """`client`: of an Airflow that is up."""
+        self.url = load(CONFIG).bucket_url(STREAM)
+        self.stages: list[Stage] = []
+        self.sensors: list[Task] = []
+        self._client = client
+        self._truth = truth
+        self._expected = expected
+        self._last = time.monotonic()
+
+    def ingest(self) -> None:
+        """Start three runs at once, one per airport, that know nothing of each other, and wait for all."""
+        runs = {}
+        for origin in flights.ORIGINS:
+            conf = {"path": str(DATA / f"flights_{origin}.csv")}
+            runs[origin] = self._client.trigger(f"{STREAM}__ingest", conf, f"demo_{origin}")
+        with ThreadPoolExecutor(len(runs)) as pool:
+            list(pool.map(lambda origin: self._follow("ingest", f"ingest {origin}", runs[origin]), runs))
+        self._end("ingest")
+
+    def lifecycle(self) -> None:
+        """Start one run of the lifecycle, and look at the stream whenever a stage of it is over."""
+        waiting = dict(BOUNDARIES)
+
+        def seen(tasks: list[Task]) -> None:
+            done = {task.task_id for task in tasks if task.state == "success"}
+            for task_id in [name for name in waiting if name in done]:
+                self._end(waiting.pop(task_id))
+
+        run_id = self._client.trigger(f"{STREAM}__lifecycle", {}, "demo")
+        self._follow("lifecycle", "lifecycle", run_id, seen)
+
+    def _follow(self, workflow: str, name: str, run_id: str, seen: Callable[[list[Task]], None] | None = None) -> None:
+        dag_id, progress, tasks = f"{STREAM}__{workflow}", Progress(name), []
+        for tasks in self._client.follow(dag_id, run_id, RUN_SECONDS):
+            progress.tell(tasks)
+            if seen:
+                seen(tasks)
+        self.sensors += [task for task in tasks if task.task_id.endswith(("ready", "delay"))]
+        if self._client.run(dag_id, run_id)["state"] != "success":
+            bad = [task for task in tasks if task.state == "failed"]
+            logs = [f"--- {task.name}\n{self._client.log(dag_id, run_id, task)[-3000:]}" for task in bad]
+            raise AirflowError("\n".join([f"{name} failed", *logs]))
+
+    def _end(self, name: str) -> None:
+        now = time.monotonic()
+        stage = take(name, self.url, now - self._last, self._expected, self._truth)
+        self._last = now
+        self.stages.append(stage)
+        tell_stage(stage)
+
+
+def main() -> int:
+    """Run everything; return 0 only if all of it holds."""
+    begun = time.monotonic()
+    for folder in (BUILD, airflow_home().folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    home = airflow_home()
+    with ThreadPoolExecutor(1) as pool:
+        say("Airflow's home is made in .airflow, and the flights of 2013 are fetched.")
+        prepared = pool.submit(home.prepare)
+        table_of_flights = flights.load()
+        flights.split_by_origin(table_of_flights, DATA)
+        truth, expected = flights.truth(table_of_flights), Expected.of(table_of_flights)
+        say(f"{truth.rows:,} flights in three files, checksum {truth.checksum}.")
+        prepared.result()
+    say("Airflow starts: scheduler, triggerer, dag-processor, api-server.")
+    with home.running() as client:
+        demo = run(home, client, truth, expected, begun)
+    return 0 if demo else 1
+
+
+def run(home: AirflowHome, client: AirflowClient, truth: flights.Truth, expected: Expected, begun: float) -> bool:
+    """Run the demo on an Airflow that is up, and report; return whether everything holds."""
+    for line in home.drystone("airflow", "setup").splitlines():
+        if line.startswith(("pool", "connection")):
+            say(line)
+    dags = [f"{STREAM}__ingest", f"{STREAM}__lifecycle"]
+    wait_until(lambda: all(client.has_dag(dag) for dag in dags), 60, "The DAGs are there")
+    say(f"Airflow is up: {client.url}, user admin, password {home.password}")
+    wall = time.time()
+    demo = Demo(client, truth, expected)
+    demo.ingest()
+    with Watch(demo.url, truth) as watch:
+        demo.lifecycle()
+    shares = split(wall, time.time(), _results(demo.url), demo.sensors)
+    table(demo.stages, shares)
+    wrong = [*watch.wrong, *(f"after {stage.name}: not as it should be" for stage in demo.stages if not stage.ok)]
+    if len(demo.stages) != len(BOUNDARIES) + 1 or not watch.reads:
+        wrong.append("a stage or the background reads are missing")
+    proof(truth, watch.reads, wrong)
+    report = {
+        "rows_in": truth.rows,
+        "checksum_in": truth.checksum,
+        "seconds": round(time.monotonic() - begun, 1),
+        "ok": not wrong,
+        "reads": watch.reads,
+        "stages": [asdict(stage) for stage in demo.stages],
+        "wall": {name: round(seconds, 1) for name, seconds in asdict(shares).items()},
+        "wrong": wrong,
+    }
+    (BUILD / "report.json").write_text(json.dumps(report, indent=1))
+    say(f"Written: {(BUILD / 'report.json').relative_to(BUILD.parents[1])}. Look around with `make ui`.")
+    return not wrong
+
+
+def _results(bucket_url: str) -> list[JobResult]:
+    """Return the results of all jobs, from the bucket."""
+    bucket = open_bucket(bucket_url)
+    found = []
+    for info in bucket.list(keys.reports(STREAM)):
+        raw = json.loads(bucket.get(info.key))
+        if "verb" in raw:
+            found.append(JobResult.model_validate(raw))
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (AirflowError, KeyboardInterrupt) as error:
+        say(str(error) or "stopped")
+        sys.exit(1)

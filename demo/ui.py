@@ -1,0 +1,40 @@
+"""`make ui`: the demo's Airflow, with what the last demo left in it, until Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import flights
+from home import DATA, airflow_home
+from show import say
+
+from drystone.testing.airflow_home import USER
+from drystone.testing.airflow_rest import AirflowError
+
+
+def main() -> int:
+    """Start, say where it is, wait, stop."""
+    home = airflow_home()
+    if not DATA.is_dir():
+        say("The flights of 2013 are fetched, so that there is something to ingest.")
+        flights.split_by_origin(flights.load(), DATA)
+    home.prepare()
+    say("Airflow starts; this takes half a minute.")
+    with home.running() as client:
+        home.drystone("airflow", "setup")
+        say(f"[bold]{client.url}[/]   user [bold]{USER}[/]   password [bold]{home.password}[/]")
+        say("Trigger flights__ingest, then flights__lifecycle, each by its form. Ctrl-C stops everything.")
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    return 0
+
+
+if __name__ == "__main__":
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(0)
+    except AirflowError as error:
+        say(str(error))
+        sys.exit(1)

@@ -1,0 +1,66 @@
+"""The proof: the stream read through the public reader, in the background and after each stage, against the truth."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+from flights import Truth
+from home import STREAM
+
+import drystone
+from drystone.engine.checksum import ContentChecksum
+
+REST = 5
+
+
+def read(bucket_url: str) -> Truth:
+    """Read every row of the stream, and return how many there are and their checksum, computed from the rows."""
+    checksum = ContentChecksum()
+    for batch in drystone.scan(bucket_url, STREAM):
+        checksum.update(batch)
+    return Truth(checksum.rows, checksum.hex)
+
+
+class Watch(AbstractContextManager["Watch"]):
+    """Reads again and again until it is closed. `reads`: how many; `wrong`: what was not as it should be, each time.
+
+    It rests between two reads for `REST` times as long as a read takes: the machine is also there for the demo's work.
+    """
+
+    def __init__(self, bucket_url: str, truth: Truth) -> None:
+        """`truth`: what each read must find."""
+        self.reads = 0
+        self.wrong: list[str] = []
+        self._bucket_url = bucket_url
+        self._truth = truth
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to read."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish the read that is going on, and stop."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            begun = time.monotonic()
+            try:
+                found = read(self._bucket_url)
+            except Exception as error:  # noqa: BLE001 -- whatever it is, the demo has failed and says so
+                self.wrong.append(f"{type(error).__name__}: {error}")
+            else:
+                self.reads += 1
+                if found != self._truth:
+                    self.wrong.append(f"read {found}, not {self._truth}")
+            self._stop.wait(REST * (time.monotonic() - begun))
