@@ -56,7 +56,7 @@ java:
 	@$(JAVA) -version 2>&1 | grep -qE 'version "(1[7-9]|2[0-9])[.".-]' || \
 	  { echo "Java 17 is needed, and '$(JAVA)' is not it: apt-get install openjdk-17-jre-headless" >&2; exit 1; }
 
-.venv/.drystone: .venv/.requirements pyproject.toml $(wildcard spark_jobs/*.*)
+.venv/.drystone: .venv/.requirements pyproject.toml $(wildcard spark_jobs/*)
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --reinstall-package drystone --editable .
 	@touch $@
 
