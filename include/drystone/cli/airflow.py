@@ -10,7 +10,9 @@ from drystone.cli import exits, options, output
 from drystone.config.load import load
 from drystone.errors import UsageError
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown", help="Prepare Airflow for the streams of the configuration.")
+app = typer.Typer(
+    add_completion=False, rich_markup_mode="markdown", help="Prepare Airflow for the streams of the configuration."
+)
 
 
 @app.callback()

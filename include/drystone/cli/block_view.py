@@ -63,7 +63,7 @@ def _meta(meta: dict[str, object]) -> Iterator[tuple[str, object]]:
     yield "sort key", ", ".join(own["sort_key"])
     yield "checksum", own["checksum"]
     yield "schema", own["schema_fingerprint"]
-    yield "run", own["operation"]
+    yield "operation", own["operation"]
     if own.get("edits"):
         yield "applied edits", _some(own["edits"])
     if own.get("retires"):

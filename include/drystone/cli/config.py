@@ -14,7 +14,9 @@ from drystone.config.load import Loaded, load
 from drystone.config.schema import json_schema
 from drystone.engine.record import find_record
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown", help="Check the configuration file, or export its JSON Schema.")
+app = typer.Typer(
+    add_completion=False, rich_markup_mode="markdown", help="Check the configuration file, or export its JSON Schema."
+)
 
 
 @dataclass(frozen=True, slots=True)

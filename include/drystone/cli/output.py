@@ -78,7 +78,13 @@ def _table(columns: Sequence[str], title: str) -> Table:
 def _write(table: Table, rows: Iterable[Sequence[object]]) -> None:
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    _console().print(table)
+    console = _console()
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def _console() -> Console:

@@ -25,6 +25,7 @@ _TO_DO = {
     "index": "Restore the index: reads of a time range rely on it, reads of everything do not.",
     "meta": "Restore meta.json: it contradicts the block's other files.",
     "owner": "Report it: the timeline is at fault, and no rows may be removed meanwhile.",
+    "incomplete-group": "Nothing: its rows are read elsewhere; what a dead compaction left goes after group_timeout.",
     "partial": "Nothing: the next upload brings the rows, and a sweep takes away what is left.",
     "stray": "Remove it if nobody needs it; nothing of Drystone reads it.",
     "future": "Set the clock of the machine that wrote it; the block stays Fresh until its time has come.",

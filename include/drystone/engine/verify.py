@@ -20,6 +20,7 @@ from drystone.engine import audit
 from drystone.engine.audit import Entry
 from drystone.engine.findings import Finding, damage, problem
 from drystone.engine.record import read_record
+from drystone.engine.unreadable import judge
 from drystone.engine.verify_block import verify_block
 from drystone.errors import ObjectMissingError, UsageError
 from drystone.timeline.cover import realm_of
@@ -66,13 +67,14 @@ def verify_stream(
     # Read first: what is logged as uploaded must be in what is listed afterwards.
     log = [entry for entry in audit.read(bucket, stream) if entry.what == "upload"] if only is None else []
     snapshot = (tracker or ListingTracker(bucket, stream)).observe(now)
-    timeline = resolve(snapshot, record.rules, now)
+    timeline = judge(bucket, snapshot, resolve(snapshot, record.rules, now), record.generation)
     folders = [folder for folder in snapshot.folders.values() if only in {None, folder.ulid}]
     if only is not None and not folders:
         raise UsageError(f"stream {stream} has no block {only}.", "`drystone ls` lists them.")
     found: list[Finding] = []
     if only is None:
-        found += [*_from_timeline(snapshot, timeline), *_check_owners(snapshot, timeline)]
+        found += [*_from_timeline(snapshot, timeline), *_check_groups(timeline, record.rules)]
+        found += _check_owners(snapshot, timeline)
         found += _check_log(log, snapshot, timeline, record.rules)
         folders = [folder for folder in folders if folder.meta is not None]
     for folder in folders:
@@ -103,26 +105,38 @@ def _check_block(bucket: Bucket, stream: str, folder: Folder, *, deep: bool) -> 
 
 def _from_timeline(snapshot: Snapshot, timeline: Timeline) -> Iterator[Finding]:
     """Yield what the timeline reports; `verify_block` says more about files that are missing."""
-    unreadable = set()
+    damaged = {each.name for each in timeline.damage}
     for each in timeline.damage:
-        folder = snapshot.folders.get(each.name)
-        if folder is not None and folder.meta_error:
-            unreadable.add(each.name)
+        if _is_unreadable(snapshot, each.name):
             yield damage("unreadable-meta", each.name, META_FILE, each.text)
         else:
             yield damage("missing-rows", each.name, "", f"{each.text}.")
     for odd in timeline.problems:
-        folder = snapshot.folders.get(odd.name)
-        if odd.kind == "disagreeing-group":
-            continue  # It is among the damage.
-        if odd.kind == "malformed":
-            if folder is not None and folder.meta_error and odd.name not in unreadable:
+        folder, _, file = odd.name.partition("/")
+        if odd.kind == "malformed" or odd.name in damaged:
+            if _is_unreadable(snapshot, odd.name) and odd.name not in damaged:
                 yield problem("unreadable-meta", odd.name, META_FILE, odd.text)
-            continue
-        block, _, file = (
-            odd.name.partition("/") if odd.name.partition("/")[0] in snapshot.folders else ("", "", odd.name)
-        )
-        yield problem(odd.kind, block, file, odd.text)
+        elif folder in snapshot.folders:
+            yield problem(odd.kind, folder, file, odd.text)
+        elif odd.name in snapshot.strays:
+            yield problem(odd.kind, "", odd.name, odd.text)
+        else:
+            yield problem(odd.kind, odd.name, "", odd.text)
+
+
+def _is_unreadable(snapshot: Snapshot, name: str) -> bool:
+    folder = snapshot.folders.get(name)
+    return folder is not None and bool(folder.meta_error)
+
+
+def _check_groups(timeline: Timeline, times: Times) -> Iterator[Finding]:
+    """Yield the groups that lack members for longer than an upload takes, though no row is missed."""
+    damaged = {each.name for each in timeline.damage}
+    for group in timeline.incomplete.values():
+        if group.id not in damaged and group.touched + times.upload_timeout + times.sync_delay <= timeline.at:
+            there = ", ".join(block.ulid for block in group.blocks)
+            what = f"{len(group.members)} of {group.pattern.group_size} members are whole (blocks found: {there})."
+            yield problem("incomplete-group", group.id, "", what)
 
 
 def _check_owners(snapshot: Snapshot, timeline: Timeline) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from drystone.bucket import open_bucket
 from drystone.bucket.protocol import Bucket
 from drystone.engine.arrow_schema import unify
 from drystone.engine.record import read_record, read_schema
+from drystone.engine.unreadable import judge
 from drystone.errors import DamagedStreamError
 from drystone.timeline.groups import Group
 from drystone.timeline.pending import PendingEdit
@@ -74,7 +75,8 @@ def look(bucket: Bucket | str, stream: str, now: int | None = None, tracker: Tra
     record = read_record(opened, stream)
     at = clock.system() if now is None else now
     snapshot = (tracker or ListingTracker(opened, stream)).observe(at)
-    return View(opened, record, snapshot, resolve(snapshot, record.rules, at))
+    timeline = judge(opened, snapshot, resolve(snapshot, record.rules, at), record.generation)
+    return View(opened, record, snapshot, timeline)
 
 
 def block_reads(

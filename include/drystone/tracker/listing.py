@@ -102,7 +102,11 @@ class ListingTracker:
         named = extension.sources_file if extension is not None else None
         if named is None:
             return frozenset(meta.compaction.sources)
-        raw = self._bucket.get(keys.block(self._stream, meta.ulid, SOURCES_FILE))
+        try:
+            raw = self._bucket.get(keys.block(self._stream, meta.ulid, SOURCES_FILE))
+        except ObjectMissingError:
+            # Not "deleted since the listing": that would make a damaged block look like an upload that died.
+            raise UnreadableBlockError(f"block {meta.ulid}: its file of sources is missing.") from None
         if hashlib.sha256(raw).hexdigest() != named.sha256:
             raise UnreadableBlockError(f"block {meta.ulid}: its file of sources is not the one that meta.json names.")
         return frozenset(json.loads(raw))
