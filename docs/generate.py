@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer.main
 from pydantic import BaseModel
 
 from drystone.airflow.run_report import RunReport
@@ -17,6 +18,8 @@ from drystone.block.marks import DeletionMark, NoCompactMark
 from drystone.block.meta import Extension, Meta
 from drystone.block.record import StreamRecord
 from drystone.block.schema import Schema
+from drystone.cli import exits
+from drystone.cli.app import app
 from drystone.config.schema import json_schema
 from drystone.ingest.files import FileDone, FilePlan
 from drystone.jobs import JobResult
@@ -55,6 +58,13 @@ FORMATS: dict[str, type[BaseModel]] = {
     "run-report": RunReport,
 }
 """Every JSON object in a bucket, by the name of its schema; docs/reference/layout.md says where it lies."""
+TERMINAL = f"""# The terminal
+
+<!-- Written by `make docs` from include/drystone/cli. -->
+
+Tables for people, `--json` for programs.
+{exits.MEANING}
+"""
 SECTIONS = {
     "Config": "The file",
     "StreamConfig": "`streams.<name>`",
@@ -74,7 +84,29 @@ def pages() -> dict[str, str]:
     for name, model in FORMATS.items():
         found[f"reference/formats/{name}.schema.json"] = _dump(model.model_json_schema(by_alias=True))
     found["reference/config.md"] = "\n".join([INTRODUCTION, *_sections(config)])
+    root = typer.main.get_command(app)
+    context = root.make_context("drystone", [], resilient_parsing=True)
+    found["reference/cli.md"] = "\n".join([TERMINAL, *_commands(root, context)])
     return found
+
+
+def _commands(command: Any, context: Any) -> Iterator[str]:
+    """Yield the sections of a command's own commands, or of itself if it has none."""
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(context):
+            _, found, _ = command.resolve_command(context, [name])
+            yield from _commands(found, found.make_context(name, [], parent=context, resilient_parsing=True))
+        return
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    yield f"## {context.command_path}\n"
+    yield f"```text\n{usage}\n```\n"
+    yield f"{' '.join((command.help or '').split())}\n"
+    records = [each.get_help_record(context) for each in command.get_params(context)]
+    rows = [record for record in records if record is not None and not record[0].startswith("--help")]
+    if rows:
+        yield "| option | meaning |\n|---|---|"
+        yield from (f"| `{option.replace('|', ' or ')}` | {meaning.replace('|', ' or ')} |" for option, meaning in rows)
+        yield ""
 
 
 def _dump(schema: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,12 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def files() -> list[Path]:
-    """Every file of the checkout that is not made by its own commands, whether this is a git clone or a copy."""
+    """Every file that belongs to the project: what git knows, or in a copy without git what nothing here makes."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(
+            ["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        return [path for name in listed.split("\0") if (path := ROOT / name).is_file()]
     found: list[Path] = []
     folders = [ROOT]
     while folders:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
@@ -108,8 +109,15 @@ def test_java_versions_are_told_apart(copy: Path, version: str, fits: bool) -> N
 def test_an_environment_that_is_up_to_date_is_left_alone(copy: Path) -> None:
     """`make setup` does nothing while its stamps are newer than requirements.txt and pyproject.toml."""
     (copy / ".venv").mkdir()
-    for stamp in (".requirements", ".drystone"):
-        (copy / ".venv" / stamp).touch()
+    now = time.time()
+    for name, age in {
+        "requirements.txt": 9,
+        "pyproject.toml": 9,
+        ".venv/.requirements": 6,
+        ".venv/.drystone": 3,
+    }.items():
+        (copy / name).touch()
+        os.utime(copy / name, (now - age, now - age))
     assert "Nothing to be done" in make(copy, "setup").stdout
     os.utime(copy / "pyproject.toml")
     assert "--editable" in make(copy, "--dry-run", "setup").stdout
