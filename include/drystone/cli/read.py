@@ -75,7 +75,8 @@ def read(
                 empty = False
             if empty:
                 # What is written has its columns even where there are no rows.
-                sink.write(output_schema(look(opened, stream), names).empty_table().to_batches()[0])
+                schema = output_schema(look(opened, stream), names)
+                sink.write(pa.RecordBatch.from_pylist([], schema=schema))
 
 
 def _count(batches: Iterator[pa.RecordBatch], *, as_json: bool) -> None:
