@@ -12,7 +12,7 @@ Source: the design, "Blocks: layout". It is a Parquet file of one row per row gr
 | `min_<column>`, `max_<column>` | the column's | for each column of the sort key, in its order |
 
 Minimum and maximum are those of the order of keys (see `keys`): a null comes last. So the maximum is null if any row
-has a null there, and the minimum only if all have. The key-value metadata `drystone.index` holds the format's version, 1.
+has a null there, and the minimum only if all have. The key-value metadata `drystone.index` holds the version, 1.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class ChunkWriter:
         row_group_rows: int = 131_072,
         max_chunk_bytes: int = MAX_CHUNK_BYTES,
     ) -> None:
-        """`folder`: where `chunks/` and `index` are made. `schema`: plain types, `__source` included if there is one."""
+        """`folder`: where `chunks/` and `index` are made. `schema`: plain types, with `__source` if there is one."""
         self._folder = folder
         self._schema = schema
         self._sort_key = tuple(sort_key)
