@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 _RUN_OVER = {"success", "failed"}
@@ -44,7 +45,11 @@ class AirflowClient:
         """`url`: without a trailing slash."""
         self.url = url
         self._login = {"username": user, "password": password}
-        self._token = ""
+
+    @cached_property
+    def token(self) -> str:
+        """The token of the login; it is valid for a day."""
+        return str(self._send("POST", "/auth/token", self._login, {})["access_token"])
 
     def health(self) -> dict[str, Any]:
         """Return what every component says of itself; raises AirflowError while the server cannot be reached."""
@@ -62,9 +67,7 @@ class AirflowClient:
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Send one request to `/api/v2…` and return its answer; raises AirflowError, with the server's words."""
-        if not self._token:
-            self._token = self._send("POST", "/auth/token", self._login, {})["access_token"]
-        return self._send(method, f"/api/v2{path}", body, {"Authorization": f"Bearer {self._token}"})
+        return self._send(method, f"/api/v2{path}", body, {"Authorization": f"Bearer {self.token}"})
 
     def has_dag(self, dag_id: str) -> bool:
         """Tell whether the DAG has been parsed and can be started."""
