@@ -14,7 +14,14 @@ def lake(tmp_path: Path) -> Lake:
     return make_lake(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def busy_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Row]]:
+    """The original of `busy`."""
+    return make_busy_lake(tmp_path_factory.mktemp("busy"))
+
+
 @pytest.fixture
-def busy(tmp_path: Path) -> tuple[Lake, list[Row]]:
+def busy(busy_once: tuple[Lake, list[Row]], tmp_path: Path) -> tuple[Lake, list[Row]]:
     """A stream in the middle of its life, and the rows that it must show."""
-    return make_busy_lake(tmp_path)
+    original, truth = busy_once
+    return original.copy(tmp_path), truth

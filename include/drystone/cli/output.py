@@ -33,7 +33,7 @@ _STYLES: dict[str, str] = {
 
 def write_json(document: Any) -> None:
     """Print one JSON document; dataclasses inside become objects."""
-    json.dump(document, sys.stdout, indent=1, default=_plain)
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, default=_plain)
     sys.stdout.write("\n")
 
 

@@ -28,11 +28,15 @@ def find_record(bucket: Bucket, stream: str) -> StreamRecord | None:
     """Return the stream's record, None if the bucket has no such stream; raise UnreadableBlockError if it is broken."""
     key = keys.record(keys.check_stream(stream))
     try:
-        return StreamRecord.model_validate_json(bucket.get(key))
+        record = StreamRecord.model_validate_json(bucket.get(key))
     except ObjectMissingError:
         return None
     except ValidationError as error:
         raise UnreadableBlockError(f"{key} cannot be read: {error.errors()[0]['msg']}.") from None
+    if record.stream != stream:
+        msg = f"{key} is the record of another stream, {record.stream}."
+        raise UnreadableBlockError(msg, "A stream keeps its name: move the folder back, or ingest into a new stream.")
+    return record
 
 
 def apply_config(bucket: Bucket, stream: str, config: StreamConfig, *, dry_run: bool = False) -> StreamRecord:
