@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drystone.engine import columns, keys
+from drystone.engine.sort_columns import SortColumns
 from drystone.errors import InputError
 from drystone.testing.tables import SCHEMA, arranged, tables
 
@@ -63,10 +64,10 @@ def test_bisection_counts_the_rows_below_a_key(table: pa.Table, sort_key: list[s
     other = data.draw(tables(min_rows=1))
     key = data.draw(st.sampled_from(_all_keys(ordered, sort_key) + _all_keys(other, sort_key)))
     key = key[: data.draw(st.integers(0, len(key)))]
-    arrays = keys.sort_arrays(ordered, sort_key)
+    found = SortColumns(ordered.combine_chunks().to_batches()[0], sort_key)
     ranks = [keys.rank(row[: len(key)]) for row in _all_keys(ordered, sort_key)]
-    assert keys.rows_below(arrays, key, inclusive=False) == sum(rank < keys.rank(key) for rank in ranks)
-    assert keys.rows_below(arrays, key, inclusive=True) == sum(rank <= keys.rank(key) for rank in ranks)
+    assert found.rows_below(key, inclusive=False) == sum(rank < keys.rank(key) for rank in ranks)
+    assert found.rows_below(key, inclusive=True) == sum(rank <= keys.rank(key) for rank in ranks)
 
 
 def test_null_comes_after_the_greatest_number() -> None:

@@ -14,6 +14,19 @@ U64: TypeAlias = NDArray[np.uint64]
 I64: TypeAlias = NDArray[np.int64]
 
 
+U32: TypeAlias = NDArray[np.uint32]
+
+
+def empty(rows: int, dtype: type[np.generic]) -> NDArray[np.generic]:
+    """Return an array of undefined content in Arrow's memory.
+
+    Arrow keeps memory for the next one, where numpy's own comes from the system, page by page, each time: for arrays of
+    some megabytes that costs more than what is done with them.
+    """
+    kind = np.dtype(dtype)
+    return np.frombuffer(pa.allocate_buffer(max(1, rows) * kind.itemsize), kind, rows)
+
+
 def is_fixed(kind: pa.DataType) -> bool:
     """Tell whether `values` can show the column: numbers, dates and timestamps (bools are bit-packed)."""
     return bool(
@@ -73,6 +86,19 @@ def fixed_array(kind: pa.DataType, found: NDArray[np.generic], missing: Bools | 
     if missing is not None:
         bits = pa.py_buffer(np.packbits(np.logical_not(missing), bitorder="little"))
     return pa.Array.from_buffers(kind, len(found), [bits, pa.py_buffer(np.ascontiguousarray(found))])
+
+
+def without_nulls(array: pa.Array) -> pa.Array:
+    """Return an `is_fixed` array without its validity; what stands in a null's place is undefined."""
+    return pa.Array.from_buffers(array.type, len(array), [None, array.buffers()[1]], 0, array.offset)
+
+
+def with_nulls(array: pa.Array, missing: Bools) -> pa.Array:
+    """Return an `is_fixed` array without nulls with a null wherever `missing` is true."""
+    if not missing.any():
+        return array
+    bits = pa.py_buffer(np.packbits(np.logical_not(missing), bitorder="little"))
+    return pa.Array.from_buffers(array.type, len(array), [bits, array.buffers()[1]], -1, array.offset)
 
 
 def coded_array(found: Codes, missing: Bools | None, dictionary: pa.Array) -> pa.DictionaryArray:

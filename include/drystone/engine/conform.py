@@ -6,6 +6,7 @@ Source: the design, "Compaction: schema evolution".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,14 +49,30 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, file: str) -> pa.RecordBat
     Dictionary arrays stay what they are. Raises InputError, naming column, types and file, for a type that does not
     widen into the schema's.
     """
+    if _fits(batch.schema, schema):
+        return batch
     arrays = []
     for field in schema:
         position = batch.schema.get_field_index(field.name)
         if position < 0:
-            arrays.append(pa.nulls(batch.num_rows, field.type))
+            arrays.append(pa.nulls(batch.num_rows, _missing_type(field.type)))
         else:
             arrays.append(_fit(batch.column(position), field, file))
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
+@lru_cache(maxsize=1024)
+def _fits(own: pa.Schema, wanted: pa.Schema) -> bool:
+    """Tell whether batches need no change. Batch after batch asks the same, so the answer is kept."""
+    return own.names == wanted.names and all(
+        each.type == field.type or columns.plain_type(each.type) == field.type
+        for each, field in zip(own, wanted, strict=True)
+    )
+
+
+def _missing_type(kind: pa.DataType) -> pa.DataType:
+    # As dictionaries, nulls do not keep a merge from sharing the dictionaries that other files have.
+    return pa.dictionary(pa.int32(), kind) if columns.is_text(kind) else kind
 
 
 def _fit(array: pa.Array, field: pa.Field, file: str) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 import numpy as np
 import pyarrow as pa
@@ -15,45 +15,32 @@ _MAX_VALUES = 1 << 16
 
 
 class SharedDictionary:
-    """Translates the codes of many dictionaries into those of one, which grows as values appear.
+    """Finds the codes that the values of many dictionaries have in one, which grows as values appear.
 
-    Each contributor keeps its dictionary for a while (a row group), so a translation is computed once and kept. With
-    more than 65,536 values `fits` turns False for good: then the column is better treated as plain strings.
+    Each owner keeps its dictionary for a while (a row group), so a translation is computed once and kept. What a code
+    means never changes. Not for two threads at once.
     """
 
     def __init__(self, kind: pa.DataType) -> None:
         """`kind`: the type of the values."""
-        self.values: pa.Array = pa.array([], kind)
-        self.fits = True
+        self.values: pa.Array = pa.nulls(0, kind)
         self._known: dict[Hashable, tuple[pa.Array, Codes]] = {}
 
-    def learn(self, parts: Sequence[tuple[Hashable, pa.DictionaryArray]]) -> bool:
-        """Take up the dictionaries of these contributors; return whether the column still fits.
+    def translation(self, owner: Hashable, dictionary: pa.Array) -> Codes | None:
+        """Return the shared code of each value of an owner's dictionary, which holds no null.
 
-        The arrays' dictionaries must hold no null.
+        None if there would be more than 65,536 values together: then the column is better treated as plain strings.
         """
-        fresh: dict[Hashable, pa.Array] = {}
-        for owner, array in parts:
-            known = self._known.get(owner)
-            if known is None or not known[0].equals(array.dictionary):
-                fresh[owner] = array.dictionary
-        if fresh and self.fits:
-            self._translate(fresh)
-        return self.fits
-
-    def codes(self, owner: Hashable, array: pa.DictionaryArray) -> Codes:
-        """Return the shared codes of a contributor's array, which `learn` has seen last for that contributor."""
-        own = columns.codes(array)
-        translation = self._known[owner][1]
-        # A null's code is undefined, so it is clipped rather than trusted.
-        return translation.take(own, mode="clip") if len(translation) else np.zeros(len(own), np.int32)
-
-    def _translate(self, fresh: dict[Hashable, pa.Array]) -> None:
+        known = self._known.get(owner)
+        if known is not None and known[0].equals(dictionary):
+            return known[1]
         # Arrow's own unification, of arrays that hold each dictionary's codes once: what comes back is the translation.
-        every = [self.values, *fresh.values()]
-        arrays = [columns.coded_array(np.arange(len(values), dtype=np.int32), None, values) for values in every]
-        unified = pa.chunked_array(arrays).unify_dictionaries()
-        self.values = unified.chunk(0).dictionary
-        self.fits = len(self.values) <= _MAX_VALUES
-        for position, (owner, dictionary) in enumerate(fresh.items(), 1):
-            self._known[owner] = (dictionary, columns.codes(unified.chunk(position)))
+        pair = [columns.coded_array(np.arange(len(d), dtype=np.int32), None, d) for d in (self.values, dictionary)]
+        unified = pa.chunked_array(pair).unify_dictionaries()
+        grown = unified.chunk(0).dictionary
+        if len(grown) > _MAX_VALUES:
+            return None
+        self.values = grown
+        found = columns.codes(unified.chunk(1))
+        self._known[owner] = (dictionary, found)
+        return found

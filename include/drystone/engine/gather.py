@@ -9,114 +9,62 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from drystone.engine import columns
-from drystone.engine.columns import I64, Bools
-from drystone.engine.dictionaries import SharedDictionary
-from drystone.engine.merge_input import Piece
+from drystone.engine.columns import U32
+from drystone.engine.interning import Interned, Interner
 
 
-class _Fixed:
-    """A column of fixed width: gathered by numpy, validity as bytes."""
-
-    def __init__(self, kind: pa.DataType, values: np.ndarray, missing: Bools | None) -> None:
-        self._kind, self._values, self._missing = kind, values, missing
-
-    def take(self, order: I64) -> pa.Array:
-        missing = None if self._missing is None else self._missing.take(order)
-        return columns.fixed_array(self._kind, self._values.take(order), missing)
-
-    def whole(self) -> pa.Array:
-        return columns.fixed_array(self._kind, self._values, self._missing)
-
-
-class _Coded:
-    """A column of codes into a shared dictionary."""
-
-    def __init__(self, codes: columns.Codes, missing: Bools | None, dictionary: pa.Array) -> None:
-        self._codes, self._missing, self._dictionary = codes, missing, dictionary
-
-    def take(self, order: I64) -> pa.Array:
-        missing = None if self._missing is None else self._missing.take(order)
-        return columns.coded_array(self._codes.take(order), missing, self._dictionary)
-
-    def whole(self) -> pa.Array:
-        return columns.coded_array(self._codes, self._missing, self._dictionary)
-
-
-class _Other:
-    """A column of any other type: gathered by Arrow."""
+class _Column:
+    """A column of a window, gathered by Arrow; validity as bytes, for Arrow gathers numbers fast, but not bits."""
 
     def __init__(self, array: pa.Array) -> None:
-        self._array = array
+        self._dictionary = array.dictionary if pa.types.is_dictionary(array.type) else None
+        values = array if self._dictionary is None else array.indices
+        missing = columns.nulls(values) if columns.is_fixed(values.type) else None
+        self._values = values if missing is None else columns.without_nulls(values)
+        self._missing = None if missing is None else columns.fixed_array(pa.uint8(), missing.view(np.uint8), None)
 
-    def take(self, order: I64) -> pa.Array:
-        return pc.take(self._array, pa.array(order), boundscheck=False)
+    def take(self, order: pa.Array) -> pa.Array:
+        found = pc.take(self._values, order, boundscheck=False)
+        if self._missing is not None:
+            missing = columns.values(pc.take(self._missing, order, boundscheck=False)).view(np.bool_)
+            found = columns.with_nulls(found, missing)
+        if self._dictionary is None:
+            return found
+        return pa.DictionaryArray.from_arrays(found, self._dictionary, safe=False)
 
-    def whole(self) -> pa.Array:
-        return self._array
 
+class Window:
+    """The rows of several batches, one after the other. The batches are free to go once it is made."""
 
-class Gatherer:
-    """Loads one window after another, and keeps the shared dictionaries of its string columns between them."""
+    def __init__(self, parts: Sequence[Interned], interner: Interner) -> None:
+        """`parts`: at least one; all with the same columns."""
+        self.rows = sum(part.rows for part in parts)
+        coded = set(parts[0].shared).intersection(*(part.shared for part in parts))
+        table = pa.Table.from_batches([_with_codes_only(part, coded, interner) for part in parts]).combine_chunks()
+        self._arrays: dict[str, pa.Array] = {}
+        for name in table.column_names:
+            array = columns.whole(table.column(name))
+            if name in coded:
+                array = interner.array(name, array, [(part.rows, part.shared[name]) for part in parts])
+            self._arrays[name] = array
+        self._columns = {name: _Column(array) for name, array in self._arrays.items()}
 
-    def __init__(self) -> None:
-        """No rows yet."""
-        self.rows = 0
-        self._columns: dict[str, _Fixed | _Coded | _Other] = {}
-        self._dictionaries: dict[str, SharedDictionary] = {}
+    def array(self, name: str) -> pa.Array:
+        """Return a whole column; a coded one as a dictionary array."""
+        return self._arrays[name]
 
-    def load(self, pieces: Sequence[Piece]) -> None:
-        """Take the rows of these pieces, one after the other, instead of those before."""
-        self.rows = sum(piece.batch.num_rows for piece in pieces)
-        names = pieces[0].batch.schema.names
-        self._columns.clear()
-        for position, name in enumerate(names):
-            self._columns[name] = self._load(name, pieces, [piece.batch.column(position) for piece in pieces])
-
-    def column(self, name: str) -> pa.Array:
-        """Return a whole column, in the order in which the rows were loaded."""
-        return self._columns[name].whole()
-
-    def take(self, order: I64) -> pa.Table:
+    def take(self, order: U32) -> pa.Table:
         """Return the rows with these numbers, in this order."""
-        return pa.table({name: column.take(order) for name, column in self._columns.items()})
-
-    def _load(self, name: str, pieces: Sequence[Piece], arrays: Sequence[pa.Array]) -> _Fixed | _Coded | _Other:
-        kinds = {array.type for array in arrays}
-        if len(kinds) == 1 and columns.is_fixed(arrays[0].type):
-            found = np.concatenate([columns.values(array) for array in arrays])
-            return _Fixed(arrays[0].type, found, _missing(arrays))
-        if all(pa.types.is_dictionary(kind) for kind in kinds):
-            coded = self._coded(name, pieces, arrays)
-            if coded is not None:
-                return coded
-        plain = [array.cast(columns.plain_type(array.type)) for array in arrays]
-        return _Other(pa.concat_arrays(plain))
-
-    def _coded(self, name: str, pieces: Sequence[Piece], arrays: Sequence[pa.Array]) -> _Coded | None:
-        shared = self._dictionaries.get(name)
-        if shared is None:
-            shared = self._dictionaries[name] = SharedDictionary(arrays[0].type.value_type)
-        if any(array.dictionary.null_count for array in arrays):
-            return None
-        codes = []
-        owners = [id(piece.source) for piece in pieces]
-        repeated = len(set(owners)) < len(owners)
-        if not repeated:
-            if not shared.learn(list(zip(owners, arrays, strict=True))):
-                return None
-            codes = [shared.codes(owner, array) for owner, array in zip(owners, arrays, strict=True)]
-        else:
-            for owner, array in zip(owners, arrays, strict=True):
-                if not shared.learn([(owner, array)]):
-                    return None
-                codes.append(shared.codes(owner, array))
-        return _Coded(np.concatenate(codes), _missing(arrays), shared.values)
+        numbers = columns.fixed_array(pa.uint32(), order, None)
+        arrays = [column.take(numbers) for column in self._columns.values()]
+        return pa.Table.from_arrays(arrays, names=list(self._columns))
 
 
-def _missing(arrays: Sequence[pa.Array]) -> Bools | None:
-    if not any(array.null_count for array in arrays):
-        return None
-    found = [columns.nulls(array) for array in arrays]
-    return np.concatenate(
-        [np.zeros(len(array), np.bool_) if part is None else part for array, part in zip(arrays, found, strict=True)]
-    )
+def _with_codes_only(part: Interned, coded: set[str], interner: Interner) -> pa.RecordBatch:
+    """Return the batch with codes in just these columns: others that it has coded are decoded."""
+    batch = part.batch
+    for name in part.shared.keys() - coded:
+        position = batch.schema.get_field_index(name)
+        array = interner.array(name, batch.column(position), [(part.rows, part.shared[name])])
+        batch = batch.set_column(position, name, array.cast(array.type.value_type))
+    return batch

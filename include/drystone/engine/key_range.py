@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from drystone.engine import keys
 from drystone.engine.keys import Key
+from drystone.engine.sort_columns import SortColumns
 from drystone.errors import InvariantError
 
 
@@ -25,10 +26,10 @@ def within(
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        arrays = keys.sort_arrays(batch, sort_key)
-        first = 0 if low is None else keys.rows_below(arrays, low, inclusive=False)
-        last = batch.num_rows if high is None else keys.rows_below(arrays, high, inclusive=False)
-        if last - first < batch.num_rows and len(keys.descents(keys.digits(arrays, batch.num_rows))):
+        found = SortColumns(batch, sort_key)
+        first = 0 if low is None else found.rows_below(low, inclusive=False)
+        last = batch.num_rows if high is None else found.rows_below(high, inclusive=False)
+        if last - first < batch.num_rows and not keys.is_sorted(batch, sort_key):
             raise InvariantError(f"{name} is not sorted by {', '.join(sort_key)}.", "Verify the block, and repair it.")
         if first < last:
             yield batch.slice(first, last - first)

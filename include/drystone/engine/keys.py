@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from drystone.engine import columns
-from drystone.engine.columns import I64, U64
+from drystone.engine.columns import I64, U32, U64
 from drystone.errors import InputError
 
 KeyValue: TypeAlias = int | float | str | None
@@ -28,9 +28,13 @@ Rank: TypeAlias = tuple[tuple[int, int | float | str], ...]
 
 _ORDINARY, _NAN, _NULL = 0, 1, 2
 _TOP_BIT = np.uint64(1 << 63)
-_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+"""In one tick of a timestamp."""
 _STEPS = (1_000_000, 1_000)
 """Timestamps are often whole seconds or milliseconds: such keys are shorter, and one sort of 64 bits orders them."""
+_SAMPLE = 1024
+_BLOCK = 1 << 15
+"""Rows at a time that stay in the processor's cache."""
 _WORD = 64
 
 
@@ -64,7 +68,7 @@ def plain_value(scalar: pa.Scalar) -> KeyValue:
     if not scalar.is_valid:
         return None
     if pa.types.is_timestamp(scalar.type):
-        return int(scalar.value) * _MICROSECONDS[scalar.type.unit]
+        return int(scalar.value) * MICROSECONDS[scalar.type.unit]
     if pa.types.is_date32(scalar.type):
         return int(scalar.value)
     found = scalar.as_py()
@@ -90,7 +94,7 @@ def sort_arrays(data: pa.RecordBatch | pa.Table, sort_key: Sequence[str]) -> lis
 def sort_table(table: pa.Table, sort_key: Sequence[str]) -> pa.Table:
     """Return the table in the order of its sort key; rows with equal keys keep their order."""
     order = ordering(digits(sort_arrays(table, sort_key), table.num_rows), table.num_rows)
-    return table.take(pa.array(order))
+    return table.take(columns.fixed_array(pa.uint32(), order, None))
 
 
 def digits(arrays: Sequence[pa.Array], rows: int) -> list[U64]:
@@ -99,36 +103,56 @@ def digits(arrays: Sequence[pa.Array], rows: int) -> list[U64]:
     Each digit leaves enough of its 64 bits free for a row number beside it. Digits of different calls do not compare.
     """
     width = _WORD - _bits(rows)
-    found: list[U64] = []
-    current, used = np.zeros(rows, np.uint64), 0
     encoded = [part for array in arrays for part in _encode(array)]
+    found: list[U64] = []
+    current: U64 | None = None
+    used = 0
     for codes, size in reversed(encoded):
-        rest, left = codes, size
+        left = size
         while left:
             part = min(left, width - used)
-            current |= (rest & _low_bits(part)) << np.uint64(used) if part < left else rest << np.uint64(used)
-            rest, left, used = rest >> np.uint64(part), left - part, used + part
+            piece = codes if part == left else codes & _low_bits(part)
+            if current is None:
+                current = piece
+            else:
+                current |= np.left_shift(piece, np.uint64(used), out=piece)
+            left, used = left - part, used + part
+            if left:
+                codes = codes >> np.uint64(part)  # noqa: PLW2901 - what is left of it
             if used == width:
                 found.append(current)
-                current, used = np.zeros(rows, np.uint64), 0
-    if used or not found:
-        found.append(current)
+                current, used = None, 0
+    if current is not None or not found:
+        found.append(np.zeros(rows, np.uint64) if current is None else current)
     return found[::-1]
 
 
-def ordering(keys: Sequence[U64], rows: int) -> I64:
+def ordering(keys: Sequence[U64], rows: int) -> U32:
     """Return the row numbers in the order of their keys, equal keys by row number. `keys`: as `digits` returns them."""
-    shift = np.uint64(_bits(rows))
-    numbers = np.arange(rows, dtype=np.uint64)
-    order = numbers.view(np.int64)
-    for number, digit in enumerate(reversed(keys)):
-        packed = (digit if number == 0 else digit.take(order)) << shift
-        packed |= numbers
+    shift, mask = np.uint64(_bits(rows)), _low_bits(_bits(rows))
+    order: I64 | None = None
+    for digit in reversed(keys):
+        packed: U64 = columns.empty(rows, np.uint64)  # type: ignore[assignment]
+        if order is not None:
+            np.take(digit, order, out=packed, mode="clip")
+        np.left_shift(digit if order is None else packed, shift, out=packed)
+        _add_row_numbers(packed)
         # Values are sorted, not row numbers: that is what processors do fast. The row number rides in the lowest bits.
         packed.sort()
-        packed &= _low_bits(int(shift))
-        order = packed.view(np.int64) if number == 0 else order.take(packed.view(np.int64))
-    return order
+        packed &= mask
+        sorted_rows = packed.view(np.int64)
+        order = sorted_rows if order is None else order.take(sorted_rows)
+    result: U32 = columns.empty(rows, np.uint32)  # type: ignore[assignment]
+    if order is not None:
+        np.copyto(result, order, casting="unsafe")
+    return result
+
+
+def _add_row_numbers(packed: U64) -> None:
+    few = np.arange(min(len(packed), _BLOCK), dtype=np.uint64)
+    for low in range(0, len(packed), _BLOCK):
+        part = packed[low : low + _BLOCK]
+        part |= few[: len(part)] + np.uint64(low)
 
 
 def descents(keys: Sequence[U64]) -> I64:
@@ -141,58 +165,15 @@ def descents(keys: Sequence[U64]) -> I64:
     return np.flatnonzero(worse) + 1
 
 
-def rows_below(arrays: Sequence[pa.Array], key: Key, *, inclusive: bool) -> int:
-    """Return how many rows of sorted arrays have a key below `key`, or up to it (a prefix: all that begin with it)."""
-    low, high = 0, len(arrays[0])
-    for array, value in zip(arrays, key, strict=False):
-        low, high = _equal_range(array, value, low, high)
-    return high if inclusive else low
+def is_sorted(data: pa.RecordBatch | pa.Table, sort_key: Sequence[str]) -> bool:
+    """Tell whether the rows are in the order of the sort key."""
+    return not len(descents(digits(sort_arrays(data, sort_key), data.num_rows)))
 
 
 def _rank(value: KeyValue) -> tuple[int, int | float | str]:
     if value is None:
         return (_NULL, 0)
     return (_NAN, 0) if isinstance(value, float) and math.isnan(value) else (_ORDINARY, value)
-
-
-def _equal_range(array: pa.Array, value: KeyValue, low: int, high: int) -> tuple[int, int]:
-    """Return the rows of [low, high), which are sorted by this column, that hold just this value."""
-    missing = columns.nulls(array)
-    if missing is not None:
-        first_null = low + int(np.searchsorted(missing[low:high], True))  # noqa: FBT003 - the value to find
-        if value is None:
-            return first_null, high
-        high = first_null
-    if value is None:
-        return high, high
-    if columns.is_text(columns.plain_type(array.type)):
-        return _text_range(array, str(value), low, high)
-    found = columns.bools(array) if pa.types.is_boolean(array.type) else columns.values(array)
-    wanted: KeyValue = value
-    if pa.types.is_timestamp(array.type):
-        step = _MICROSECONDS[array.type.unit]
-        whole, rest = divmod(int(value), step)
-        if rest:
-            edge = low + int(np.searchsorted(found[low:high], whole, "right"))
-            return edge, edge
-        wanted = whole
-    left, right = (int(np.searchsorted(found[low:high], wanted, side)) for side in ("left", "right"))  # type: ignore[call-overload]
-    return low + left, low + right
-
-
-def _text_range(array: pa.Array, value: str, low: int, high: int) -> tuple[int, int]:
-    edges = []
-    for beyond in (False, True):
-        first, last = low, high
-        while first < last:
-            middle = (first + last) // 2
-            here = str(value_at(array, middle))
-            if here < value or (beyond and here == value):
-                first = middle + 1
-            else:
-                last = middle
-        edges.append(first)
-    return edges[0], edges[1]
 
 
 def _encode(array: pa.Array) -> list[tuple[U64, int]]:
@@ -224,17 +205,25 @@ def _int_codes(found: np.ndarray, missing: columns.Bools | None, *, moments: boo
         least = known.min() if len(known) else found.dtype.type(0)
     else:
         least = found.min() if len(found) else found.dtype.type(0)
+    codes: U64 = columns.empty(len(found), np.uint64)  # type: ignore[assignment]
     # Two's complement: the difference is right modulo 2**64 even where it exceeds an int64.
-    codes = found.astype(np.uint64)
-    codes -= np.array([least]).astype(np.uint64)[0]
-    if moments:
-        for step in _STEPS:
-            whole = codes // np.uint64(step)
-            exact = whole * np.uint64(step) == codes
-            if missing is not None:
-                exact |= missing
-            if exact.all():
-                return whole
+    np.subtract(found, np.int64(least), out=codes.view(np.int64), dtype=np.int64)
+    if missing is not None:
+        np.copyto(codes, 0, where=missing)
+    return _shortened(codes) if moments else codes
+
+
+def _shortened(codes: U64) -> U64:
+    """Return the codes in the largest step that all of them are multiples of."""
+    for step in _STEPS:
+        if (codes[:_SAMPLE] % np.uint64(step)).any():
+            continue
+        whole: U64 = columns.empty(len(codes), np.uint64)  # type: ignore[assignment]
+        again: U64 = columns.empty(len(codes), np.uint64)  # type: ignore[assignment]
+        np.floor_divide(codes, np.uint64(step), out=whole)
+        np.multiply(whole, np.uint64(step), out=again)
+        if np.array_equal(again, codes):
+            return whole
     return codes
 
 
@@ -256,7 +245,8 @@ def _text_codes(array: pa.Array) -> U64:
     if len(dictionary) == 0:
         return np.zeros(len(array), np.uint64)
     ranks = columns.values(pc.rank(dictionary, sort_keys="ascending", tiebreaker="dense")).astype(np.uint64)
-    return ranks.take(columns.codes(array), mode="clip")
+    found: U64 = columns.empty(len(array), np.uint64)  # type: ignore[assignment]
+    return np.take(ranks, columns.codes(array), out=found, mode="clip")
 
 
 def _bits(rows: int) -> int:

@@ -7,7 +7,7 @@ pass through as they are. Source: the design, "Compaction: executing".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from itertools import pairwise
 from pathlib import Path
@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from drystone.engine import keys
-from drystone.engine.columns import U64
-from drystone.engine.gather import Gatherer
+from drystone.engine.gather import Window
+from drystone.engine.interning import Interner
 from drystone.engine.merge_input import MergeInput, Piece
 from drystone.engine.spill import spill
 from drystone.errors import InvariantError
@@ -51,11 +51,12 @@ def merge_sorted(
     labels = list(names) or [f"input {number}" for number in range(len(inputs))]
     limit = len(inputs) if fan_in is None else fan_in
     if len(inputs) <= limit:
+        interner = Interner()
         opened = [
-            MergeInput(name, batches, tuple(sort_key), batch_rows, pool)
+            MergeInput(name, batches, tuple(sort_key), batch_rows, interner, pool)
             for name, batches in zip(labels, inputs, strict=True)
         ]
-        yield from _merge(opened, out_rows)
+        yield from _merge(opened, interner, out_rows)
         return
     if temp is None:
         raise InvariantError(
@@ -79,15 +80,15 @@ def merge_sorted(
     )
 
 
-def _merge(inputs: Sequence[MergeInput], out_rows: int) -> Iterator[pa.Table]:
-    gatherer = Gatherer()
+def _merge(inputs: Sequence[MergeInput], interner: Interner, out_rows: int) -> Iterator[pa.Table]:
     emitted = 0
     live = [source for source in inputs if source.ready()]
     while live:
         pieces = _window(live)
         for source in live:
             source.read_ahead()
-        for table in _ordered(pieces, gatherer, emitted, out_rows):
+        ordered = _alone(pieces, interner) if _is_one(pieces) else _together(pieces, interner)
+        for table in _cut(ordered, emitted, out_rows):
             emitted += table.num_rows
             yield table
         live = [source for source in live if source.ready()]
@@ -100,39 +101,43 @@ def _window(live: Sequence[MergeInput]) -> list[Piece]:
     return [piece for source in live for piece in source.take(cut)]
 
 
-def _ordered(pieces: Sequence[Piece], gatherer: Gatherer, emitted: int, out_rows: int) -> Iterator[pa.Table]:
-    """Yield the window's rows in order. Raises InvariantError if the rows of an input are not."""
-    first = pieces[0].source
-    if all(piece.source is first for piece in pieces):
-        for piece in pieces:
-            _check(piece.source, keys.digits(piece.arrays, piece.batch.num_rows))
-            table = pa.Table.from_batches([piece.batch])
-            for low, high in _cuts(table.num_rows, emitted, out_rows):
-                yield table.slice(low, high - low)
-            emitted += table.num_rows
-        return
-    gatherer.load(pieces)
-    rows = gatherer.rows
-    digits = keys.digits([gatherer.column(name) for name in first.sort_key], rows)
-    wrong = keys.descents(digits)
-    if len(wrong):
-        _check_descents(wrong.tolist(), pieces)
-    order = keys.ordering(digits, rows)
+def _is_one(pieces: Sequence[Piece]) -> bool:
+    return all(piece.source is pieces[0].source for piece in pieces)
+
+
+Rows = Callable[[int, int], pa.Table]
+"""Returns the rows [low, high) of something that is in order."""
+
+
+def _alone(pieces: Sequence[Piece], interner: Interner) -> Iterator[tuple[int, Rows]]:
+    """Yield the pieces of a lone input as they are. Raises InvariantError if one is not sorted."""
+    for piece in pieces:
+        table = interner.table(piece.rows)
+        if not keys.is_sorted(table, piece.source.sort_key):
+            raise piece.source.disorder()
+        yield table.num_rows, lambda low, high, table=table: table.slice(low, high - low)  # type: ignore[misc]
+
+
+def _together(pieces: list[Piece], interner: Interner) -> Iterator[tuple[int, Rows]]:
+    """Yield the rows of all pieces in order. Raises InvariantError if those of an input are not."""
+    window = Window([piece.rows for piece in pieces], interner)
+    sort_key = pieces[0].source.sort_key
+    digits = keys.digits([window.array(name) for name in sort_key], window.rows)
+    _check_descents(keys.descents(digits).tolist(), pieces)
+    # The window has its own copy: what was read is free to go before the rows are gathered.
+    pieces.clear()
+    order = keys.ordering(digits, window.rows)
     del digits
-    for low, high in _cuts(rows, emitted, out_rows):
-        yield gatherer.take(order[low:high])
+    yield window.rows, lambda low, high: window.take(order[low:high])
 
 
-def _cuts(rows: int, emitted: int, out_rows: int) -> Iterable[tuple[int, int]]:
-    """Return the ranges of rows that end at multiples of `out_rows` of the whole output."""
-    first = out_rows - emitted % out_rows
-    return pairwise([0, *range(first, rows, out_rows), rows])
-
-
-def _check(source: MergeInput, digits: list[U64]) -> None:
-    wrong = keys.descents(digits)
-    if len(wrong):
-        raise source.disorder()
+def _cut(ordered: Iterator[tuple[int, Rows]], emitted: int, out_rows: int) -> Iterator[pa.Table]:
+    """Yield tables that end at multiples of `out_rows` of the whole output."""
+    for rows, take in ordered:
+        first = out_rows - emitted % out_rows
+        for low, high in pairwise([0, *range(first, rows, out_rows), rows]):
+            yield take(low, high)
+        emitted += rows
 
 
 def _check_descents(wrong: Sequence[int], pieces: Sequence[Piece]) -> None:
@@ -143,7 +148,7 @@ def _check_descents(wrong: Sequence[int], pieces: Sequence[Piece]) -> None:
         if not spans or piece.source is not owner:
             starts[begin] = piece.source
         owner = piece.source
-        begin += piece.batch.num_rows
+        begin += piece.rows.rows
         spans.append((begin, owner))
     for row in wrong:
         if row not in starts:

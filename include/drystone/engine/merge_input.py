@@ -10,23 +10,25 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from drystone.engine import keys
+from drystone.engine.interning import Interned, Interner
 from drystone.engine.keys import Key
+from drystone.engine.sort_columns import SortColumns
 from drystone.errors import InvariantError
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of one input that belong to a window, with the arrays of its sort columns."""
+    """Rows of one input that belong to a window."""
 
     source: MergeInput
-    batch: pa.RecordBatch
-    arrays: list[pa.Array]
+    rows: Interned
 
 
 @dataclass(slots=True)
 class _Buffered:
-    batch: pa.RecordBatch
-    arrays: list[pa.Array]
+    rows: Interned
+    sort_columns: SortColumns
+    start: int
     last: Key
 
 
@@ -43,14 +45,16 @@ class MergeInput:
         batches: Iterator[pa.RecordBatch] | Iterator[pa.Table],
         sort_key: tuple[str, ...],
         batch_rows: int,
+        interner: Interner,
         pool: Executor | None,
     ) -> None:
-        """`pool`: where to read ahead; None: not at all."""
+        """`interner`: the merge's; `pool`: where to read ahead, or None."""
         self.name = name
         self.sort_key = sort_key
         self.exhausted = False
         self._batches = iter(batches)
         self._wanted = batch_rows
+        self._interner = interner
         self._pool = pool
         self._reading: Future[None] | None = None
         self._buffered: deque[_Buffered] = deque()
@@ -78,18 +82,18 @@ class MergeInput:
     def take(self, cut: Key | None) -> list[Piece]:
         """Remove and return the buffered rows with keys up to `cut`, all of them for None."""
         taken: list[Piece] = []
+        bound = () if cut is None else keys.rank(cut)
         while self._buffered:
             head = self._buffered[0]
-            rows = head.batch.num_rows
-            whole = cut is None or keys.rank(head.last) <= keys.rank(cut)
-            count = rows if whole or cut is None else keys.rows_below(head.arrays, cut, inclusive=True)
-            if count:
-                taken.append(self._piece(head, count))
-            if not whole:
-                self._drop(head, count)
+            end = head.rows.rows
+            if cut is not None and keys.rank(head.last) > bound:
+                end = head.sort_columns.rows_below(cut, head.start, inclusive=True)
+            if end > head.start:
+                taken.append(self._piece(head, end))
+            if end < head.rows.rows:
                 break
             self._buffered.popleft()
-        self._rows -= sum(piece.batch.num_rows for piece in taken)
+        self._rows -= sum(piece.rows.rows for piece in taken)
         return taken
 
     def disorder(self) -> InvariantError:
@@ -97,18 +101,15 @@ class MergeInput:
         key = ", ".join(self.sort_key)
         return InvariantError(f"{self.name} is not sorted by {key}.", "Verify the block, and repair it.")
 
-    def _piece(self, head: _Buffered, count: int) -> Piece:
-        self._follow(keys.key_at(head.arrays, 0))
-        if count == head.batch.num_rows:
+    def _piece(self, head: _Buffered, end: int) -> Piece:
+        """Take a batch's rows up to `end`."""
+        start, head.start = head.start, end
+        self._follow(head.sort_columns.key(start))
+        if end == head.rows.rows:
             self._taken = head.last
-            return Piece(self, head.batch, head.arrays)
-        self._taken = keys.key_at(head.arrays, count - 1)
-        return Piece(self, head.batch.slice(0, count), [array.slice(0, count) for array in head.arrays])
-
-    def _drop(self, head: _Buffered, count: int) -> None:
-        if count:
-            head.batch = head.batch.slice(count)
-            head.arrays = [array.slice(count) for array in head.arrays]
+            return Piece(self, head.rows if start == 0 else head.rows.slice(start, end - start))
+        self._taken = head.sort_columns.key(end - 1)
+        return Piece(self, head.rows.slice(start, end - start))
 
     def _follow(self, first: Key) -> None:
         if self._taken is not None and keys.rank(first) < keys.rank(self._taken):
@@ -125,6 +126,7 @@ class MergeInput:
                     self._append(batch)
 
     def _append(self, batch: pa.RecordBatch) -> None:
-        arrays = keys.sort_arrays(batch, self.sort_key)
-        self._buffered.append(_Buffered(batch, arrays, keys.key_at(arrays, batch.num_rows - 1)))
+        found = SortColumns(batch, self.sort_key)
+        interned = self._interner.intern(self, batch)
+        self._buffered.append(_Buffered(interned, found, 0, found.key(batch.num_rows - 1)))
         self._rows += batch.num_rows
