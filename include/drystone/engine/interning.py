@@ -83,7 +83,7 @@ class Interner:
             starts = np.array([bases[id(table)] for _, table in translations], np.int32)
             # All tables one behind the other: each row's code is looked up in the one that holds for it.
             places = np.repeat(starts, [rows for rows, _ in translations])
-            np.add(places, columns.values(array), out=places)  # type: ignore[arg-type]
+            np.add(places, columns.values(array), out=places)
             # A null's code is undefined, so it is clipped rather than trusted.
             np.take(np.concatenate(tables), places, out=found, mode="clip")
         else:
