@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from drystone import ulids
 from drystone.block import keys
 from drystone.bucket.protocol import Bucket
+from drystone.errors import UnreadableBlockError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,13 @@ def append(bucket: Bucket, stream: str, entries: Iterable[Entry], now: int) -> N
 
 
 def read(bucket: Bucket, stream: str) -> Iterator[Entry]:
-    """Yield the whole log, in the order in which it was written."""
+    """Yield the whole log, in the order in which it was written; raise UnreadableBlockError for what is no log."""
     for item in bucket.list(keys.audit(stream)):
-        for line in bucket.get(item.key).splitlines():
-            yield Entry(**json.loads(line))
+        try:
+            yield from [Entry(**json.loads(line)) for line in bucket.get(item.key).splitlines()]
+        except (ValueError, TypeError) as error:
+            msg = f"the audit log {item.key} cannot be read: {error}."
+            raise UnreadableBlockError(msg, "It tells what was once whole: restore it, or take it away.") from None
 
 
 def uploaded(bucket: Bucket, stream: str) -> frozenset[str]:

@@ -5,15 +5,20 @@ Leases are numbered, create-only objects: to take one is to create the next numb
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from pydantic import ValidationError
 
 from drystone.block import keys
 from drystone.block.guards import Lease
 from drystone.bucket.protocol import Bucket
 from drystone.clock import Clock
 from drystone.errors import HeldError, ObjectExistsError, ObjectMissingError
+
+_NUMBERED = re.compile(r"/\d{12}\.json$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +57,7 @@ def _acquire(bucket: Bucket, stream: str, owner: str, ttl_ms: int, now: int) -> 
     number = 0
     if newest:
         number = int(newest.removeprefix(prefix).removesuffix(".json")) + 1
-        try:
-            current = Lease.model_validate_json(bucket.get(newest))
-        except ObjectMissingError:
-            current = None
+        current = _read(bucket, newest)
         if current is not None and current.owner != owner and current.expires > now:
             _refuse(stream, current, now)
     lease = Lease(owner=owner, reason="remover", created=now, expires=now + ttl_ms)
@@ -63,13 +65,27 @@ def _acquire(bucket: Bucket, stream: str, owner: str, ttl_ms: int, now: int) -> 
     try:
         bucket.create(key, lease.to_json())
     except ObjectExistsError:
-        _refuse(stream, Lease.model_validate_json(bucket.get(key)), now)
-    bucket.delete([item.key for item in bucket.list(prefix) if item.key < key])
+        _refuse(stream, _read(bucket, key) or lease, now)
+    bucket.delete([older for older in _numbered(bucket, stream) if older < key])
     return Held(bucket, stream, key, lease)
 
 
+def _read(bucket: Bucket, key: str) -> Lease | None:
+    try:
+        return Lease.model_validate_json(bucket.get(key))
+    except ObjectMissingError:
+        return None
+    except ValidationError:
+        msg = f"the remover's lease {key} cannot be read, so nobody knows whether somebody is removing."
+        raise HeldError(msg, "Delete the object once no remover runs.") from None
+
+
 def _newest(bucket: Bucket, stream: str) -> str:
-    return max((item.key for item in bucket.list(keys.leases(stream))), default="")
+    return max(_numbered(bucket, stream), default="")
+
+
+def _numbered(bucket: Bucket, stream: str) -> list[str]:
+    return [item.key for item in bucket.list(keys.leases(stream)) if _NUMBERED.search(item.key)]
 
 
 def _refuse(stream: str, lease: Lease, now: int) -> None:

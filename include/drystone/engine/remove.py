@@ -5,18 +5,25 @@ Source: the design, rules 7 and 8, and "Guards: the remover asks again". Doing a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from pydantic import ValidationError
 
 from drystone.block import guards, keys, marks
 from drystone.block.meta import META_FILE
 from drystone.bucket.protocol import Bucket
-from drystone.errors import ObjectExistsError, ObjectMissingError
+from drystone.errors import ObjectExistsError, ObjectMissingError, UnreadableBlockError
 from drystone.plan.model import Delete, Mark, Unmark
+
+G = TypeVar("G", guards.Hold, guards.Pin)
 
 
 def mark(bucket: Bucket, stream: str, action: Mark, now: int) -> str:
     """Write the block's deletion mark; return "" if it is there (now), else why it was not written."""
     refusal = _unmet(bucket, stream, action.needs)
+    if not refusal and not _exists(bucket, keys.block(stream, action.ulid, META_FILE)):
+        refusal = "its meta.json is gone"
     if refusal:
         return refusal
     # Whole seconds, rounded up: deleteDelay is never shortened.
@@ -39,19 +46,22 @@ def unmark(bucket: Bucket, stream: str, action: Unmark) -> str:
 def delete(bucket: Bucket, stream: str, action: Delete, now: int, delete_delay: int) -> str:
     """Delete a block's folder: meta.json first, then the data, the mark last. Return "" or why it was left.
 
-    Looks again first: that the mark is still there and old enough, that every block in `needs` is still whole and
-    unmarked, and that no pin or hold has come up since the plan was made.
+    Looks again first: that the mark is still there and old enough, that every block in `needs` still has its meta.json
+    and no mark, that what had no meta.json still has none and nobody writes to it, and that no pin or hold has come up
+    since the plan was made. A guard that cannot be read keeps the block.
     """
     refusal = _guarded(bucket, stream, action, now) or _unmet(bucket, stream, action.needs)
     if not refusal and action.kind == "marked":
         refusal = _not_due(bucket, stream, action.ulid, now, delete_delay)
-    if not refusal and action.kind == "partial" and _exists(bucket, keys.block(stream, action.ulid, META_FILE)):
-        refusal = "it is whole now"
     if refusal:
         return refusal
     prefix = keys.block(stream, action.ulid)
-    names = [item.key.removeprefix(prefix) for item in bucket.list(prefix)]
-    bucket.delete([prefix + name for name in deletion_order(names)])
+    found = {item.key.removeprefix(prefix): item.modified for item in bucket.list(prefix)}
+    if action.kind != "marked" and META_FILE in found:
+        return "it is whole now"
+    if action.kind == "partial" and any(modified + delete_delay > now for modified in found.values()):
+        return "somebody is writing to it"
+    bucket.delete([prefix + name for name in deletion_order(list(found))])
     return ""
 
 
@@ -64,23 +74,34 @@ def deletion_order(names: Sequence[str]) -> list[str]:
 def _not_due(bucket: Bucket, stream: str, ulid: str, now: int, delete_delay: int) -> str:
     try:
         raw = bucket.get(keys.block(stream, ulid, marks.DELETION_MARK))
+        written = marks.parse_deletion_mark(raw, ulid).deletion_time * 1000
     except ObjectMissingError:
         return "it is not marked any more"
-    written = marks.parse_deletion_mark(raw, ulid).deletion_time * 1000
+    except UnreadableBlockError as error:
+        return str(error)
     return "" if written + delete_delay <= now else "it was marked again"
 
 
 def _guarded(bucket: Bucket, stream: str, action: Delete, now: int) -> str:
-    for item in bucket.list(keys.holds(stream)):
-        hold = guards.Hold.model_validate_json(bucket.get(item.key))
+    for hold in _guards(bucket, keys.holds(stream), guards.Hold):
         if hold.expires > now and (not hold.blocks or action.ulid in hold.blocks):
             return f"held by {hold.owner}: {hold.reason}"
     if action.kind == "unfinished":
         return ""
-    for item in bucket.list(keys.pins(stream)):
-        if guards.Pin.model_validate_json(bucket.get(item.key)).expires > now:
-            return "a long read has pinned the stream"
+    if any(pin.expires > now for pin in _guards(bucket, keys.pins(stream), guards.Pin)):
+        return "a long read has pinned the stream"
     return ""
+
+
+def _guards(bucket: Bucket, prefix: str, model: type[G]) -> Iterator[G]:
+    """Yield the guards that there are; one that cannot be read asks for everything, until a person has looked."""
+    for item in bucket.list(prefix):
+        try:
+            yield model.model_validate_json(bucket.get(item.key))
+        except ObjectMissingError:
+            continue  # It was taken away since the listing.
+        except ValidationError:
+            yield model(owner="unknown", reason=f"{item.key} cannot be read", created=0, expires=guards.FOREVER)
 
 
 def _unmet(bucket: Bucket, stream: str, needs: Sequence[str]) -> str:

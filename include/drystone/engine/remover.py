@@ -11,7 +11,22 @@ from drystone.bucket.protocol import Bucket
 from drystone.clock import Clock
 from drystone.engine import audit, remove
 from drystone.engine.lease import Held
+from drystone.errors import DrystoneError
 from drystone.plan.model import Delete, Mark, Plan, Skip, Unmark
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What became of an action: done, left alone (`refusal` says why), or failed (`error` says how)."""
+
+    ulid: str
+    refusal: str = ""
+    error: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether the action is done."""
+        return not (self.refusal or self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +40,28 @@ class Remover:
     delete_delay: int
     clock: Clock
 
-    def act(self, action: Mark | Unmark | Delete) -> tuple[str, str]:
-        """Do one action, and return (ULID, ""), or (ULID, why it was left alone).
+    def act(self, action: Mark | Unmark | Delete) -> Acted:
+        """Do one action, unless a guard speaks against it; never raises for what is wrong with one block or the store.
 
-        Raises PlanExpiredError or HeldError if this run may not act any more, BucketError if the store fails.
+        So the others go on, and what was done is logged, whatever happens to one. A run that may not act any more (its
+        plan has expired, its lease is gone) fails every action from then on.
         """
+        try:
+            return Acted(action.ulid, refusal=self._act(action))
+        except DrystoneError as error:
+            return Acted(action.ulid, error=str(error))
+
+    def _act(self, action: Mark | Unmark | Delete) -> str:
         now = self.clock()
         self.plan.check(now)
         self.lease.check(now)
         match action:
             case Mark():
-                refusal = remove.mark(self.bucket, self.stream, action, now)
+                return remove.mark(self.bucket, self.stream, action, now)
             case Unmark():
-                refusal = remove.unmark(self.bucket, self.stream, action)
+                return remove.unmark(self.bucket, self.stream, action)
             case Delete():
-                refusal = remove.delete(self.bucket, self.stream, action, now, self.delete_delay)
-        return action.ulid, refusal
+                return remove.delete(self.bucket, self.stream, action, now, self.delete_delay)
 
 
 def spare_once_whole(bucket: Bucket, plan: Plan) -> Plan:

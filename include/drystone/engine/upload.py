@@ -30,7 +30,7 @@ from drystone.block.meta import (
     Thanos,
 )
 from drystone.bucket.protocol import Bucket
-from drystone.errors import BucketError, DrystoneError, UploadTimeoutError
+from drystone.errors import BucketError, DrystoneError, ObjectExistsError, UploadTimeoutError
 
 if TYPE_CHECKING:
     from drystone.clock import Clock
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _SOURCES_IN_META = 10_000
 """A ULID takes about 30 bytes of JSON, so this many leave room below MAX_META_BYTES for everything else."""
+_PARENTS_IN_META = 2_000
+"""A parent takes about 130. More are left out, all of them: they are for people, and decide nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def upload_block(bucket: Bucket, built: Built, origin: Origin, deadline_ms: int,
 
     Either the whole block is there, meta.json last, or what was written is removed again and an error is raised:
     UploadTimeoutError once `deadline_ms` have passed, BucketError if the store fails or an object arrived in another
-    size. If even the removal fails, the error says so; the remover takes the rest away later.
+    size, ObjectExistsError if a key was taken, and then what was there is left as it is. If even the removal fails, the
+    error says so in a note; the remover takes the rest away later.
     """
     began = clock()
     ulid = ulids.new(began)
@@ -88,8 +91,10 @@ def upload_block(bucket: Bucket, built: Built, origin: Origin, deadline_ms: int,
         key = keys.block(origin.stream, ulid, META_FILE)
         written.append(key)
         bucket.create(key, meta.to_json())
-    except (DrystoneError, OSError) as error:
-        _clean_up(bucket, written, error)
+    except BaseException as error:
+        # A key that was taken is somebody else's.
+        taken = error.key if isinstance(error, ObjectExistsError) else ""
+        _clean_up(bucket, [key for key in written if key != taken], error)
         raise
     return meta
 
@@ -129,7 +134,11 @@ def _describe(ulid: str, built: Built, origin: Origin, now: int) -> tuple[Meta, 
         min_time=origin.min_time,
         max_time=origin.max_time,
         stats=Stats(num_samples=built.rows, num_chunks=built.row_groups),
-        compaction=Compaction(level=origin.level, sources=named, parents=origin.parents),
+        compaction=Compaction(
+            level=origin.level,
+            sources=named,
+            parents=origin.parents if len(origin.parents) <= _PARENTS_IN_META else (),
+        ),
         thanos=Thanos(
             labels=origin.labels,
             downsample=Downsample(),
@@ -141,7 +150,8 @@ def _describe(ulid: str, built: Built, origin: Origin, now: int) -> tuple[Meta, 
         ),
     )
     if len(meta.to_json()) > MAX_META_BYTES:
-        raise DrystoneError(f"meta.json of block {ulid} would exceed 1 MiB ({len(origin.parents)} parents).")
+        lists = f"{len(extension.edits)} edits, {len(extension.retires)} replacements, {len(files)} files"
+        raise DrystoneError(f"meta.json of block {ulid} would exceed 1 MiB ({lists}).")
     return meta, sources_file
 
 

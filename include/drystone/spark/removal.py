@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from drystone import clock, ulids
 from drystone.engine.housekeeping import tidy
 from drystone.engine.lease import remover_lease
-from drystone.engine.remover import Remover, spare_once_whole
+from drystone.engine.remover import Acted, Remover, spare_once_whole
 from drystone.engine.report import plan_lines
 from drystone.jobs import MarkRequest, SweepRequest
 from drystone.plan.model import Delete, Mark, Plan, Unmark
@@ -24,12 +24,12 @@ def run_mark(job: JobContext, _request: MarkRequest) -> Outcome:
     plan, summary = _plan(job, "mark")
     if job.dry_run:
         return Outcome(summary=summary, report=plan_lines(plan))
-    unmarked, left_marked = _act(job, plan, plan.unmarks)
-    marked, left = _act(job, plan, plan.marks)
-    job.audit("unmark", {each.ulid: each.reason for each in plan.unmarks if each.ulid in unmarked})
-    job.audit("mark", {each.ulid: each.reason for each in plan.marks if each.ulid in marked})
-    summary |= {"marked": len(marked), "unmarked": len(unmarked)}
-    return Outcome(summary=summary, blocks=marked, report=[*plan_lines(plan), *_left(left_marked | left)])
+    unmarks = _act(job, plan, plan.unmarks, "unmark")
+    marks = _act(job, plan, plan.marks, "mark")
+    marked, every = _done(marks), [*unmarks, *marks]
+    summary |= {"marked": len(marked), "unmarked": len(_done(unmarks))}
+    report = [*plan_lines(plan), *_left(every)]
+    return Outcome(summary=summary, blocks=marked, report=report, failures=_failures(every))
 
 
 def run_sweep(job: JobContext, _request: SweepRequest) -> Outcome:
@@ -38,12 +38,13 @@ def run_sweep(job: JobContext, _request: SweepRequest) -> Outcome:
     plan = spare_once_whole(job.bucket, plan)
     if job.dry_run:
         return Outcome(summary=summary, report=plan_lines(plan))
-    deleted, left = _act(job, plan, plan.deletes)
-    job.audit("delete", {each.ulid: each.reason for each in plan.deletes if each.ulid in deleted})
+    acted = _act(job, plan, plan.deletes, "delete")
     tidy(job.bucket, job.stream, job.clock())
+    deleted = _done(acted)
     gone = set(deleted)
     summary |= {"deleted": len(deleted), "bytes": sum(each.bytes for each in plan.deletes if each.ulid in gone)}
-    return Outcome(summary=summary, blocks=deleted, report=[*plan_lines(plan), *_left(left)])
+    report = [*plan_lines(plan), *_left(acted)]
+    return Outcome(summary=summary, blocks=deleted, report=report, failures=_failures(acted))
 
 
 def _plan(job: JobContext, kind: str) -> tuple[Plan, dict[str, int | str]]:
@@ -60,18 +61,27 @@ def _plan(job: JobContext, kind: str) -> tuple[Plan, dict[str, int | str]]:
     }
 
 
-def _act(job: JobContext, plan: Plan, actions: Sequence[Mark | Unmark | Delete]) -> tuple[list[str], dict[str, str]]:
-    """Do the actions on Spark's workers; return what was done, and what was left alone and why."""
+def _act(job: JobContext, plan: Plan, actions: Sequence[Mark | Unmark | Delete], what: str) -> list[Acted]:
+    """Do the actions on Spark's workers, log what was done, and return what became of each."""
     if not actions:
-        return [], {}
+        return []
     context = job.spark.sparkContext
     with remover_lease(job.bucket, job.stream, job.run, job.times.plan_ttl, job.clock) as lease:
         remover = Remover(job.bucket, job.stream, lease, plan, job.times.delete_delay, clock.system)
         shares = min(len(actions), 4 * context.defaultParallelism)
-        results = context.parallelize(actions, shares).map(remover.act).collect()
-    done = [ulid for ulid, refusal in results if not refusal]
-    return done, {ulid: refusal for ulid, refusal in results if refusal}
+        acted: list[Acted] = context.parallelize(actions, shares).map(remover.act).collect()
+        done = frozenset(_done(acted))
+        job.audit(what, {each.ulid: each.reason for each in actions if each.ulid in done})
+    return acted
 
 
-def _left(left: dict[str, str]) -> list[str]:
-    return [f"* left alone after the second look: {ulid}: {refusal}" for ulid, refusal in left.items()]
+def _done(acted: Sequence[Acted]) -> list[str]:
+    return [each.ulid for each in acted if each.done]
+
+
+def _failures(acted: Sequence[Acted]) -> list[str]:
+    return [f"block {each.ulid}: {each.error}" for each in acted if each.error]
+
+
+def _left(acted: Sequence[Acted]) -> list[str]:
+    return [f"* left alone after the second look: {each.ulid}: {each.refusal}" for each in acted if each.refusal]
