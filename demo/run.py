@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import flights
-from home import BUILD, CONFIG, DATA, STREAM, airflow_home
+from home import BUILD, CONFIG, DATA, STREAM, airflow_home, unpause
 from shares import split
 from show import Progress, proof, say, table, tell_stage
 from stages import Expected, Stage, take
@@ -25,7 +25,7 @@ from drystone.bucket import open_bucket
 from drystone.config.load import load
 from drystone.jobs import JobResult
 from drystone.testing.airflow_home import AirflowHome
-from drystone.testing.airflow_rest import AirflowClient, AirflowError, Task, wait_until
+from drystone.testing.airflow_rest import AirflowClient, AirflowError, Task
 
 RUN_SECONDS = 1200.0
 BOUNDARIES = {"minor_ready": "minor", "major_ready": "major", "mark": "mark", "sweep": "sweep"}
@@ -112,8 +112,7 @@ def run(home: AirflowHome, client: AirflowClient, truth: flights.Truth, expected
     for line in home.drystone("airflow", "setup").splitlines():
         if line.startswith(("pool", "connection")):
             say(line)
-    dags = [f"{STREAM}__ingest", f"{STREAM}__lifecycle"]
-    wait_until(lambda: all(client.has_dag(dag) for dag in dags), 60, "The DAGs are there")
+    unpause(client)
     say(f"Airflow is up: {client.url}, user admin, password {home.password}")
     wall = time.time()
     demo = Demo(client, truth, expected)

@@ -6,7 +6,7 @@ import signal
 import sys
 
 import flights
-from home import DATA, airflow_home
+from home import DATA, airflow_home, unpause
 from show import say
 
 from drystone.testing.airflow_home import USER
@@ -23,6 +23,7 @@ def main() -> int:
     say("Airflow starts; this takes half a minute.")
     with home.running() as client:
         home.drystone("airflow", "setup")
+        unpause(client)
         say(f"[bold]{client.url}[/]   user [bold]{USER}[/]   password [bold]{home.password}[/]")
         say("Trigger flights__ingest, then flights__lifecycle, each by its form. Ctrl-C stops everything.")
         signal.sigwait({signal.SIGINT, signal.SIGTERM})

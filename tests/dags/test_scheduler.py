@@ -21,6 +21,7 @@ from drystone.testing.airflow_rest import AirflowClient, Task, wait_until
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(400)]
 FILES = ("a", "b", "c")
 MONTHS = ("01", "02")
+DAGS = ("events__ingest", "events__lifecycle", "events__major_compaction", "told__ingest", "told__lifecycle")
 CONFIG = """
 version: 1
 bucket: file:bucket
@@ -55,7 +56,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AirflowH
     for name in FILES:
         rows = [f"{name},2024-{month}-03T0{hour}:00:00Z" for month in MONTHS for hour in (1, 2)]
         (folder / "in" / f"{name}.csv").write_text("\n".join(["who,at", *rows]) + "\n")
-    with running(folder, CONFIG, "events__ingest", "events__major_compaction", "told__lifecycle") as found:
+    with running(folder, CONFIG, *DAGS) as found:
         yield found
         pids = children_of(found[0])
         assert len(pids) > 4

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def running(folder: Path, config: str, *dags: str) -> Iterator[tuple[AirflowHome, AirflowClient]]:
-    """Start Airflow in a folder, with a configuration file, set up; yield it when the named DAGs are there."""
+    """Start Airflow in a folder, with a configuration file, set up; yield it when the named DAGs are unpaused."""
     file = folder / "drystone.yaml"
     file.write_text(config)
     home = AirflowHome(folder / "airflow", ROOT / "dags", ROOT / "plugins", file)
@@ -22,4 +22,6 @@ def running(folder: Path, config: str, *dags: str) -> Iterator[tuple[AirflowHome
     home.drystone("airflow", "setup")
     with home.running() as client:
         wait_until(lambda: all(client.has_dag(dag) for dag in dags), 60, f"DAGs {dags}")
+        for dag in dags:
+            client.unpause(dag)
         yield home, client

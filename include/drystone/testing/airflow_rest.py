@@ -76,6 +76,10 @@ class AirflowClient:
         except AirflowError:
             return False
 
+    def unpause(self, dag_id: str) -> None:
+        """Let the DAG's schedule and its runs begin; raises AirflowError if there is no such DAG."""
+        self.call("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+
     def import_errors(self) -> list[str]:
         """Return what is wrong with DAG files."""
         return [error["stack_trace"] for error in self.call("GET", "/importErrors")["import_errors"]]
