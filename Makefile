@@ -32,8 +32,8 @@ test: lint java ## all checks and all quick tests
 test-all: lint java ## all checks and all tests, the slow ones too
 	@$(BIN)/python -m pytest
 
-bench: setup java ## measure against plain Spark and DuckDB, and print the tables
-	@$(BIN)/python -m benchmarks
+bench: setup java ## measure against plain Spark and DuckDB, and print the tables; QUICK=1: a small part of it
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 lint: setup ## ruff, mypy and the import rules
 	@$(BIN)/ruff check --quiet --output-format concise
