@@ -48,9 +48,10 @@ def test_json_lines(busy: Busy) -> None:
 def test_csv(busy: Busy) -> None:
     """CSV has one header line, and reads back as the same rows."""
     lake, truth = busy
-    raw = drystone(lake, "read", STREAM, "--format", "csv")
+    out = lake.folder / "out.csv"
+    assert lake.drystone("read", STREAM, "--format", "csv", "-o", out).code == 0
     types = pa.csv.ConvertOptions(column_types={name: SCHEMA.field(name).type for name in SCHEMA.names})
-    table = pa.csv.read_csv(io.BytesIO(raw), convert_options=types)
+    table = pa.csv.read_csv(out, convert_options=types)
     assert table.column_names == SCHEMA.names
     assert values(table) == truth
 
@@ -191,6 +192,7 @@ def test_without_a_configuration(busy: Busy, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_configuration_is_found(busy: Busy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without options the configuration is drystone.yaml of this folder, or what $DRYSTONE_CONFIG names."""
     lake, truth = busy
+    monkeypatch.delenv("DRYSTONE_CONFIG", raising=False)
     monkeypatch.chdir(lake.folder)
     assert lake.drystone("read", STREAM, "--count", config=False).out.startswith(f"{len(truth)} rows")
     monkeypatch.chdir(Path("/"))

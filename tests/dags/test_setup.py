@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import pytest
 from airflow.models import Pool
 from airflow.models.connection import Connection
 from airflow.utils.session import create_session
+from typer.testing import CliRunner
 
 from drystone.airflow.pools import SPARK_POOL, remover_pool
 from drystone.airflow.setup import setup
+from drystone.cli.app import app
 from drystone.config.load import load
 
 
@@ -55,14 +58,25 @@ def test_pools_follow_the_configuration_and_connections_do_not(config_file: Path
     assert lines[-1] == "connection spark_default: master spark://there:7077, as it was"
 
 
+@pytest.mark.usefixtures("_nothing_set_up")
+def test_the_terminal_sets_up(config_file: Path) -> None:
+    """`drystone airflow setup` does the same, and tells it line by line, or as JSON."""
+    command = ["airflow", "setup", "--config", str(config_file)]
+    first = CliRunner().invoke(app, [*command, "--json"])
+    assert (first.exit_code, json.loads(first.stdout)["done"][0]) == (0, "pool drystone_spark: created with 3 slots")
+    again = CliRunner().invoke(app, command)
+    assert [line.endswith("as it was") for line in again.stdout.splitlines()] == [True] * 4
+
+
 def test_an_unprepared_database_is_named(tmp_path: Path, config_file: Path) -> None:
-    """Without Airflow's tables the error says which database, and which command makes them."""
-    code = (
-        "from pathlib import Path; from drystone.airflow.setup import setup; from drystone.config.load import load\n"
-        "from drystone.errors import UsageError\n"
-        f"try: setup(load(Path({str(config_file)!r})))\n"
-        "except UsageError as error: print('says:', error)\n"
+    """Without Airflow's tables the terminal says which database, and which command makes them, with exit code 2."""
+    done = subprocess.run(
+        [Path(sys.executable).parent / "drystone", "airflow", "setup", "--config", config_file],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"AIRFLOW_HOME": str(tmp_path / "home")},
+        check=False,
     )
-    environment = os.environ | {"AIRFLOW_HOME": str(tmp_path / "home")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert f"{tmp_path}/home/airflow.db) is not ready. Run: airflow db migrate" in done.stdout
+    assert done.returncode == 2
+    assert f"{tmp_path}/home/airflow.db) is not ready. Run: airflow db migrate" in done.stderr
+    assert "Traceback" not in done.stderr
