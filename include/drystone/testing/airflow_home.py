@@ -13,11 +13,10 @@ import json
 import os
 import secrets
 import socket
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +33,6 @@ COMPONENTS = {
 }
 START_SECONDS = 180.0
 _PASSWORDS = "passwords.json"
-_DATABASE = "airflow.db"
 _LOCK_SECONDS = 60
 
 
@@ -75,9 +73,6 @@ class AirflowHome:
         if not (self.folder / _PASSWORDS).exists():
             _write_private(self.folder / _PASSWORDS, json.dumps({USER: secrets.token_urlsafe(12)}))
         self._write_configuration()
-        # With a log ahead of the data readers do not hold up writers. The database file remembers it.
-        with closing(sqlite3.connect(self.folder / _DATABASE)) as database:
-            database.execute("PRAGMA journal_mode = WAL")
         self.airflow("db", "migrate")
 
     def airflow(self, *arguments: str) -> str:
@@ -156,11 +151,11 @@ class AirflowHome:
                 "execution_api_server_url": f"{url}/execution/",
             },
             # Four programs and their tasks write to it: whoever finds it locked waits.
-            "database": {"sql_alchemy_conn": f"sqlite:///{self.folder / _DATABASE}?timeout={_LOCK_SECONDS}"},
+            "database": {"sql_alchemy_conn": f"sqlite:///{self.folder / 'airflow.db'}?timeout={_LOCK_SECONDS}"},
             "logging": {"base_log_folder": str(self.folder / "logs" / "tasks")},
             "api": {"host": "127.0.0.1", "port": str(port), "base_url": url, "workers": "1"},
             # A task starts as soon as the one before it is over: the defaults are made for bigger houses.
-            "scheduler": {"scheduler_idle_sleep_time": "0.25", "scheduler_heartbeat_sec": "1"},
+            "scheduler": {"scheduler_idle_sleep_time": "0.25"},
             "dag_processor": {"min_file_process_interval": "60", "refresh_interval": "30", "parsing_processes": "1"},
             "usage_data_collection": {"enabled": "False"},
         }
