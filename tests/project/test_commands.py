@@ -8,7 +8,6 @@ What is not to be run (another machine's commands, an excerpt) is fenced as `con
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+import flights
 import pyarrow.compute as pc
 import pytest
 
@@ -66,12 +66,6 @@ def typed(command: list[str | Path], folder: Path) -> None:
 def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder like a checkout after the demo: its configuration, and a bucket with two days of flights to be read."""
     folder = tmp_path_factory.mktemp("checkout")
-    spec = importlib.util.spec_from_file_location("flights", ROOT / "demo/flights.py")
-    assert spec is not None
-    assert spec.loader is not None
-    flights = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = flights
-    spec.loader.exec_module(flights)
     (folder / "demo").mkdir()
     shutil.copy(ROOT / "demo/drystone.yaml", folder / "demo")
     january = flights.month(flights.load(), 1)
