@@ -20,10 +20,12 @@ import flights
 import pyarrow.compute as pc
 import pytest
 
-import drystone
-from drystone import jobs
+from drystone.bucket import LocalBucket
+from drystone.config.load import load
+from drystone.testing.streams import ManualClock, build_block, source_id, with_source, write_record
 
 ROOT = Path(__file__).parents[2]
+HOUR = 3_600_000
 BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -64,19 +66,23 @@ def typed(command: list[str | Path], folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder like a checkout after the demo: its configuration, and a bucket with two days of flights to be read."""
+    """A folder like a checkout after the demo: its configuration and input, and the flights of two days in a bucket."""
     folder = tmp_path_factory.mktemp("checkout")
     (folder / "demo").mkdir()
-    shutil.copy(ROOT / "demo/drystone.yaml", folder / "demo")
+    loaded = load(Path(shutil.copy(ROOT / "demo/drystone.yaml", folder / "demo")))
+    config = loaded.stream("flights")
+    clock = ManualClock(time.time_ns() // 1_000_000 - HOUR)
+    bucket = LocalBucket(folder / "build/demo/bucket", clock)
+    assert bucket.url == loaded.bucket_url("flights")
+    write_record(bucket, "flights", config)
     january = flights.month(flights.load(), 1)
-    two_days = january.filter(pc.less_equal(january["day"], 2))
-    flights.split_by_origin(two_days, folder / "build/demo/data")
-    job = ["--config", "demo/drystone.yaml", "--stream", "flights", "--run", "before"]
-    typed(["spark-submit", "--master", "local[2]", jobs.script("upload"), *job], folder)
-    bucket, deadline = f"file://{folder}/build/demo/bucket", time.monotonic() + 60
-    while sum(batch.num_rows for batch in drystone.scan(bucket, "flights")) < two_days.num_rows:
-        assert time.monotonic() < deadline, "the blocks did not become readable"
-        time.sleep(1)
+    for day in (1, 2):
+        of_day = january.filter(pc.equal(january["day"], day))
+        for path in flights.split_by_origin(of_day, folder / "build/demo/data"):
+            origin = path.stem.removeprefix("flights_")
+            part = flights.with_event_time(of_day.filter(pc.equal(of_day["origin"], origin)))
+            rows = with_source(part, source_id(clock(), f"{day} {origin}"))
+            build_block(bucket, "flights", config, rows, clock)
     return folder
 
 
