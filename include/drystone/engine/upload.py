@@ -5,14 +5,13 @@ Source: the design, "Blocks: the rules" 1 to 3 and "Guards: slow upload".
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drystone import ulids
 from drystone.block import keys
+from drystone.block import sources as block_sources
 from drystone.block.meta import (
     FORMAT_VERSION,
     MAX_META_BYTES,
@@ -25,7 +24,6 @@ from drystone.block.meta import (
     Hash,
     Meta,
     Parent,
-    SourcesFile,
     Stats,
     Thanos,
 )
@@ -116,15 +114,11 @@ def _describe(ulid: str, built: Built, origin: Origin, now: int) -> tuple[Meta, 
     extension, sources_file = origin.extension, None
     named = tuple(sorted(origin.sources))
     if len(named) > _SOURCES_IN_META:
-        sources_file = json.dumps(named).encode()
-        digest = hashlib.sha256(sources_file).hexdigest()
-        extension = extension.model_copy(update={"sources_file": SourcesFile(count=len(named), sha256=digest)})
+        sources_file, description = block_sources.to_json(named)
+        extension = extension.model_copy(update={"sources_file": description})
         # Thanos takes an empty list for a duplicate of anything, so one id stands for the whole set.
-        named = (ulids.derive(now, digest),)
-    files = [
-        File(rel_path=file.rel_path, size_bytes=file.size, hash=Hash(hash_func="SHA256", value=file.sha256))
-        for file in built.files
-    ]
+        named = (ulids.derive(now, description.sha256),)
+    files = _listed(built)
     chunks = tuple(file.rel_path for file in files if file.rel_path.startswith("chunks/"))
     if sources_file is not None:
         files.append(File(rel_path=SOURCES_FILE, size_bytes=len(sources_file)))
@@ -153,6 +147,13 @@ def _describe(ulid: str, built: Built, origin: Origin, now: int) -> tuple[Meta, 
         lists = f"{len(extension.edits)} edits, {len(extension.retires)} replacements, {len(files)} files"
         raise DrystoneError(f"meta.json of block {ulid} would exceed 1 MiB ({lists}).")
     return meta, sources_file
+
+
+def _listed(built: Built) -> list[File]:
+    return [
+        File(rel_path=file.rel_path, size_bytes=file.size, hash=Hash(hash_func="SHA256", value=file.sha256))
+        for file in built.files
+    ]
 
 
 def new_extension(**fields: object) -> Extension:
