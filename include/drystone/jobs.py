@@ -8,17 +8,20 @@ that it died, and may be tried again: every job is idempotent.
 
 from __future__ import annotations
 
+import re
 import sysconfig
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from drystone.block import keys
 from drystone.errors import UsageError
 
 Verb = Literal["upload", "detect", "compact", "mark", "sweep"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
+_RUN = re.compile(r"[A-Za-z0-9_+:-][A-Za-z0-9._+:-]{0,499}")
 
 
 class _Model(BaseModel):
@@ -29,7 +32,22 @@ class UploadRequest(_Model):
     """Upload the files that the stream's pattern names in [start, end) (ISO-8601), or that `path` names instead."""
 
     interval: tuple[str, str] | None = None
-    path: str | None = None
+    path: str | None = Field(None, min_length=1)
+
+    @field_validator("interval")
+    @classmethod
+    def _half_open(cls, interval: tuple[str, str] | None) -> tuple[str, str] | None:
+        if interval is not None:
+            start, end = map(moment, interval)
+            if start >= end:
+                msg = f"it must start before it ends, and {interval[0]} is not before {interval[1]}"
+                raise ValueError(msg)
+        return interval
+
+    @property
+    def moments(self) -> tuple[datetime, datetime] | None:
+        """The interval as moments in UTC."""
+        return None if self.interval is None else (moment(self.interval[0]), moment(self.interval[1]))
 
 
 class DetectRequest(_Model):
@@ -102,9 +120,29 @@ class JobResult(_Model):
         return self.model_dump_json(indent=1).encode()
 
 
+def moment(text: str) -> datetime:
+    """Return the moment that a text in ISO-8601 names, in UTC, which is also meant where it names no zone.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"{text!r} is no moment in ISO-8601, such as 2013-01-01T00:00:00Z"
+        raise ValueError(msg) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def check_run(run: str) -> str:
+    """Return `run`; raise UsageError if it cannot name a run."""
+    if _RUN.fullmatch(run) is None:
+        raise UsageError(f"{run!r} cannot name a run.", "Allowed: letters, digits, and any of . _ + : -, at most 500.")
+    return run
+
+
 def result_key(stream: str, run: str) -> str:
-    """Return the key of the result object of run `run`."""
-    return f"{keys.reports(stream)}{run}.json"
+    """Return the key of the result object of run `run`; raise UsageError if that cannot name a run."""
+    return f"{keys.reports(stream)}{check_run(run)}.json"
 
 
 def script(verb: Verb) -> Path:

@@ -112,7 +112,6 @@ def test_of_many_that_race_one_wins(kind: str, tmp_path: Path, bucket: MemoryBuc
 
 def test_losing_the_race_at_the_last_moment(bucket: MemoryBucket, clock: ManualClock) -> None:
     """If another run takes the lease between the look and the write, the write fails, and so does the run."""
-
     faster = remover_lease(bucket, STREAM, "faster", TTL, clock)
 
     def overtake(call: Call) -> None:

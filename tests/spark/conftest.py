@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from flight_streams import Flights, make_stream
 from pyspark.sql import SparkSession
+from small_streams import Small, make_small
 
 from drystone.spark import session
 
@@ -50,3 +51,9 @@ def january(all_flights: pa.Table) -> pa.Table:
 def stream(tmp_path: Path, january: pa.Table) -> Flights:
     """A stream whose input is January's flights; nothing is ingested yet."""
     return make_stream(tmp_path, january)
+
+
+@pytest.fixture
+def small(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Small:
+    """A small stream with its own configuration and input, and a clock that can be put forward."""
+    return make_small(tmp_path, spark, monkeypatch)

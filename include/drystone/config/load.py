@@ -39,10 +39,6 @@ class Loaded:
             return f"file://{(self.path.parent / folder).resolve()}"
         return url
 
-    def ingest_pattern(self, name: str) -> str:
-        """Return the stream's input glob, made absolute against the configuration file."""
-        return str(self.path.parent.resolve() / self.stream(name).ingest.path)
-
 
 def find() -> Path:
     """Return the configuration file: $DRYSTONE_CONFIG, else drystone.yaml here. It need not exist."""

@@ -80,6 +80,18 @@ def unify(schemas: Iterable[Schema]) -> Schema:
     return Schema(columns=tuple(Column(name=name, type=kind) for name, kind in columns.items()))
 
 
+def settle(known: Schema, found: Schema) -> Schema:
+    """Return the columns of `found` in types that fit the blocks that are there: widened, or else as `known`."""
+    types = {column.name: column.type for column in known.columns}
+    columns = []
+    for column in found.columns:
+        there = types.get(column.name, column.type)
+        family = next((family for family in _WIDER if there in family and column.type in family), (there,))
+        kind = max(there, column.type, key=family.index) if len(family) > 1 else there
+        columns.append(Column(name=column.name, type=kind))
+    return Schema(columns=tuple(columns))
+
+
 def _wider(column: str, one: str, other: str) -> str:
     if one == other:
         return one

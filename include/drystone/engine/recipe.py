@@ -61,16 +61,20 @@ class Recipe:
 
 
 def recipe_for(merge: Merge, snapshot: Snapshot, timeline: Timeline) -> Recipe | str:
-    """Return the recipe, or why there is nothing to do any more: an input is not visible (it was merged, or is gone).
+    """Return the recipe, or why there is nothing to do any more.
 
-    Inputs are taken whole, whatever a reader's owner rule would leave out of them, and a source that several of them
-    hold is taken from one.
+    That is: since the plan, an input was merged, has gone, or came to be held or marked no-compact. Inputs are taken
+    whole, whatever a reader's owner rule would leave out of them, and a source that several of them hold is taken from
+    one.
     """
     missing = [name for name in merge.groups if name not in timeline.visible]
     if missing:
         return f"group {missing[0]} is not visible any more"
     chosen = [timeline.visible[name] for name in merge.groups]
     groups = [visible.group for visible in chosen]
+    barred = [block.ulid for group in groups for block in group.members if _barred(block.ulid, snapshot)]
+    if barred:
+        return f"block {barred[0]} is held, or marked no-compact"
     sources = frozenset().union(*(group.sources for group in groups))
     if any(sources <= pending.sources for pending in timeline.pending.values()):
         return "its replacement is uploaded and not ready yet"
@@ -89,6 +93,11 @@ def recipe_for(merge: Merge, snapshot: Snapshot, timeline: Timeline) -> Recipe |
         min_time=min(group.min_time for group in groups),
         max_time=max(group.max_time for group in groups),
     )
+
+
+def _barred(ulid: str, snapshot: Snapshot) -> bool:
+    holds = (hold for hold in snapshot.holds if hold.expires > snapshot.taken_at)
+    return snapshot.folders[ulid].no_compact or any(not hold.blocks or ulid in hold.blocks for hold in holds)
 
 
 def _inputs(chosen: Sequence[Visible], snapshot: Snapshot) -> tuple[Input, ...]:

@@ -54,7 +54,11 @@ def _predicate(predicate: Predicate, known: frozenset[str], dialect: Dialect) ->
             values = ", ".join(_literal(value, dialect) for value in predicate.values)
             return f"{_name(predicate.column, dialect)} IN ({values})"
         case _:
-            return f"{_name(predicate.column, dialect)} {predicate.op} {_literal(predicate.value, dialect)}"
+            name = _name(predicate.column, dialect)
+            compared = f"{name} {predicate.op} {_literal(predicate.value, dialect)}"
+            number = isinstance(predicate.value, int | float) and not isinstance(predicate.value, bool)
+            # To these engines NaN is greater than every number; to Arrow, which compaction erases by, it is not.
+            return f"{compared} AND NOT isnan(CAST({name} AS DOUBLE))" if number and ">" in predicate.op else compared
 
 
 def _name(column: str, dialect: Dialect) -> str:

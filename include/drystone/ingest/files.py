@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,9 @@ from drystone.block.chunks import Chunk
 from drystone.bucket.protocol import Bucket
 from drystone.errors import InputError, ObjectExistsError, ObjectMissingError, SourceChangedError, UsageError
 
-_FINEST = ((re.compile(r"%[HMSsfTRcX]"), timedelta(hours=1)), (re.compile(r"%[dejDFxUWuw]"), timedelta(days=1)))
+_CODE = re.compile(r"%[-_0^#]?.")
+_STEPS = (("MR", timedelta(minutes=1)), ("HIp", timedelta(hours=1)))
+_SECONDS = "SsfTcXr"
 
 
 class _Model(BaseModel):
@@ -61,12 +63,36 @@ class FileDone(_Model):
 
 
 @dataclass(frozen=True, slots=True)
+class FileStamp:
+    """By what a file is known not to have changed since it was planned, without reading it again."""
+
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, location: Path) -> FileStamp:
+        """Return the stamp of a file; raise InputError if there is none."""
+        try:
+            found = location.stat()
+        except OSError as error:
+            raise InputError(f"{location}: {error.strerror}.", "Nothing of it was ingested.") from None
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def check(self, location: Path) -> None:
+        """Raise SourceChangedError if the file is another one now, or has been written to."""
+        if FileStamp.of(location) != self:
+            raise SourceChangedError(f"{location} changed while it was read.", "Ingest files that are complete.")
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A file to read, its plan, and the plan's key without a suffix."""
+    """A file to read, its plan, the plan's key without a suffix, and the stamp of the content that was planned."""
 
     location: Path
     plan: FilePlan
     key: str
+    stamp: FileStamp
 
     @property
     def done_key(self) -> str:
@@ -74,30 +100,38 @@ class PlannedFile:
         return f"{self.key}.done"
 
 
-def find_files(pattern: str, interval: tuple[datetime, datetime] | None) -> list[Path]:
-    """Return the files that a glob with strftime codes names in [start, end), sorted.
+def find_files(pattern: str, interval: tuple[datetime, datetime] | None, base: Path) -> list[Path]:
+    """Return the files that a glob with strftime codes names, sorted, a relative one below `base`.
 
-    Raises UsageError if the pattern needs an interval and there is none.
+    Those are the files of every minute, hour, day, month or year, whichever is the finest in the pattern, that has a
+    part in [start, end); `%%` stands for %. Raises UsageError if the pattern has codes and there is no interval, or has
+    seconds in it.
     """
-    if interval is None and "%" in pattern:
+    codes = [code for code in _CODE.findall(pattern) if code != "%%"]
+    if codes and interval is None:
         msg = f"the pattern {pattern} has date codes, and this run has no interval."
         raise UsageError(msg, "Give an interval, or a path without codes.")
+    if seconds := [code for code in codes if code[-1] in _SECONDS]:
+        raise UsageError(f"the pattern {pattern} has {seconds[0]} in it.", "The finest code is %M; put * for the rest.")
+    texts = {moment.strftime(pattern) for moment in _moments(codes, interval)} if interval and codes else {pattern}
     found: set[str] = set()
-    for moment in _moments(pattern, interval) if interval else [datetime(1970, 1, 1, tzinfo=UTC)]:
+    for text in texts:
         # Not Path.glob: an absolute pattern is what people write.
-        found.update(glob.glob(moment.strftime(pattern) if interval else pattern, recursive=True))  # noqa: PTH207
-    return sorted(path for path in map(Path, found) if path.is_file())
+        found.update(glob.glob(text.replace("%%", "%"), root_dir=base, recursive=True))  # noqa: PTH207
+    return sorted(path for name in found if (path := base / name).is_file())
 
 
-def _moments(pattern: str, interval: tuple[datetime, datetime]) -> Iterator[datetime]:
+def _moments(codes: list[str], interval: tuple[datetime, datetime]) -> Iterator[datetime]:
     start, end = (moment.astimezone(UTC) for moment in interval)
-    step = next((step for code, step in _FINEST if code.search(pattern)), timedelta(days=1))
-    moment = start.replace(minute=0, second=0, microsecond=0)
-    if step >= timedelta(days=1):
+    step = next((step for letters, step in _STEPS if any(code[-1] in letters for code in codes)), timedelta(days=1))
+    moment = start.replace(second=0, microsecond=0)
+    if step > timedelta(minutes=1):
+        moment = moment.replace(minute=0)
+    if step > timedelta(hours=1):
         moment = moment.replace(hour=0)
-    yield moment
-    while (moment := moment + step) < end:
+    while moment < end:
         yield moment
+        moment += step
 
 
 def plan_file(bucket: Bucket, stream: str, generation: int, location: Path, base: Path, now: int) -> PlannedFile:
@@ -106,7 +140,8 @@ def plan_file(bucket: Bucket, stream: str, generation: int, location: Path, base
     The file's name in the plan is its path below `base`, if it lies there. Raises SourceChangedError if the file was
     planned before with other content, InputError if it cannot be read.
     """
-    name = _name(location, base)
+    name = _name(location, base.resolve())
+    stamp = FileStamp.of(location)
     key = keys.file_plans(stream, generation) + hashlib.sha256(name.encode()).hexdigest()[:32]
     size, digest = _digest(location)
     mine = FilePlan(stream=stream, path=name, sha256=digest, size=size, planned_at=now, generation=generation)
@@ -116,11 +151,15 @@ def plan_file(bucket: Bucket, stream: str, generation: int, location: Path, base
             bucket.create(f"{key}.json", mine.to_json())
             plan = mine
         except ObjectExistsError:
-            plan = read_plan(bucket, f"{key}.json") or mine
+            plan = read_plan(bucket, f"{key}.json")
+    if plan is None:
+        # It is there and cannot be seen yet. Going on with a plan of our own would make other sources of the same rows.
+        raise ObjectMissingError(f"{key}.json")
     if plan.sha256 != digest:
         msg = f"{name} was ingested with other content (SHA-256 {plan.sha256[:12]}…, now {digest[:12]}…)."
         raise SourceChangedError(msg, "Give new content a new name, or put the old content back.")
-    return PlannedFile(location, plan, key)
+    stamp.check(location)
+    return PlannedFile(location, plan, key, stamp)
 
 
 def read_plan(bucket: Bucket, key: str) -> FilePlan | None:
@@ -148,13 +187,6 @@ def commit(bucket: Bucket, file: PlannedFile, done: FileDone) -> None:
         bucket.create(file.done_key, done.to_json())
     except ObjectExistsError:
         return
-
-
-def check_unchanged(files: Sequence[PlannedFile]) -> None:
-    """Raise SourceChangedError if a file has other content than its plan says."""
-    for file in files:
-        if _digest(file.location)[1] != file.plan.sha256:
-            raise SourceChangedError(f"{file.location} changed while it was read.", "Ingest files that are complete.")
 
 
 def _name(location: Path, base: Path) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from drystone.bucket.protocol import Bucket
 from drystone.engine import sql
 from drystone.engine.arrow_schema import SOURCE_COLUMN
-from drystone.reader.view import BlockRead, View, block_reads, look, schema_of
+from drystone.engine.record import read_schema
+from drystone.reader.view import BlockRead, View, block_reads, look
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,23 @@ def files(
     now. Raises as `look` and `block_reads` do.
     """
     view = look(bucket, stream)
-    known = [column.name for column in schema_of(view).columns]
+    known: dict[str, list[str]] = {}
     found: list[FileRead] = []
     for read in block_reads(view, start, end, allow_incomplete=allow_incomplete):
-        condition = condition_of(read, view, known, start, end)
+        fingerprint = read.meta.drystone.schema_fingerprint if read.meta.drystone is not None else ""
+        if fingerprint not in known:
+            schema = read_schema(view.bucket, stream, fingerprint)
+            known[fingerprint] = [column.name for column in schema.columns]
+        condition = condition_of(read, view, known[fingerprint], start, end)
         found += [FileRead(view.bucket.uri(file.key), file.size, read.ulid, condition) for file in read.files]
     return found
 
 
 def condition_of(read: BlockRead, view: View, known: list[str], start: int | None, end: int | None) -> str:
-    """Return the SQL condition, in DuckDB's dialect, that the rows of a block must meet; "" for none."""
+    """Return the SQL condition, in DuckDB's dialect, that the rows of a block must meet; "" for none.
+
+    `known`: the columns that the block has.
+    """
     time = view.record.time_column
     parts = [] if read.whole_in_range else sql.between(time, start, end, "duckdb")
     if read.excluded:

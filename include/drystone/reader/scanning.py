@@ -100,7 +100,8 @@ def _read(
     view: View, schema: pa.Schema, start: int | None, end: int | None, done: set[str], *, allow_incomplete: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all sources not in `done`, and add each group's sources to it when all its rows are out."""
-    reads = block_reads(view, start, end, allow_incomplete=allow_incomplete, without=done)
+    without = done | _replacing(view, done)
+    reads = block_reads(view, start, end, allow_incomplete=allow_incomplete, without=without)
     begun = ""
     for position, read in enumerate(reads):
         try:
@@ -115,6 +116,14 @@ def _read(
         last = position + 1 == len(reads) or reads[position + 1].group.id != read.group.id
         if last:
             done.update(read.group.sources - read.excluded)
+
+
+def _replacing(view: View, done: set[str]) -> set[str]:
+    """Return the sources that replace what was read already: a replacement may become ready between two looks."""
+    found: set[str] = set()
+    while new := {pair.by for pair in view.timeline.replacements if pair.root in done | found} - found:
+        found |= new
+    return found
 
 
 def _read_block(

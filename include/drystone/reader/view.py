@@ -97,8 +97,7 @@ def block_reads(
     done = frozenset(without)
     for visible in view.timeline.visible.values():
         group = visible.group
-        ours = group.pattern.generation == view.record.generation
-        if not ours or not _touches(group.min_time, group.max_time, start, end):
+        if not _is_ours(group, view) or not _touches(group.min_time, group.max_time, start, end):
             continue
         excluded = visible.excluded | (done & group.sources)
         if excluded >= group.sources:
@@ -114,15 +113,22 @@ def block_reads(
 
 
 def schema_of(view: View) -> Schema:
-    """Return the schema that holds the rows of every visible block; raise InputError where types do not fit."""
+    """Return the schema that holds the rows of every block that is read; raise InputError where types do not fit."""
     fingerprints: dict[str, None] = {}
     for visible in view.timeline.visible.values():
+        if not _is_ours(visible.group, view):
+            continue
         for block in visible.group.members:
             meta = view.snapshot.folders[block.ulid].meta
             extension = meta.drystone if meta is not None else None
             if extension is not None:
                 fingerprints[extension.schema_fingerprint] = None
     return unify(read_schema(view.bucket, view.record.stream, each) for each in fingerprints)
+
+
+def _is_ours(group: Group, view: View) -> bool:
+    """Whether the group holds rows of the stream as they came in, of the generation that readers are to see."""
+    return group.pattern.generation == view.record.generation and not group.pattern.resolution
 
 
 def _chunk_files(stream: str, meta: Meta) -> tuple[ChunkFile, ...]:

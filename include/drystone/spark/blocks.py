@@ -23,7 +23,7 @@ from drystone.config.model import StreamConfig
 from drystone.engine.arrow_schema import SOURCE_COLUMN, to_arrow
 from drystone.engine.upload import Origin, new_extension, upload_block
 from drystone.engine.writer import Built, ChunkWriter
-from drystone.ingest.files import FilePlan
+from drystone.ingest.files import FilePlan, PlannedFile
 
 _PATH = "__path"
 _CHUNK = "__chunk"
@@ -54,8 +54,9 @@ class _Open:
 class BlockBuilder:
     """Turns rows sorted by (path, chunk, sort key) into uploaded blocks, one per path and chunk; yields JSON lines.
 
-    `plans` maps local paths to file plans; rows of sources in `present` are passed over. Memory is bounded by a row
-    group. Raises what `upload_block` and the writer raise; nothing that it began stays readable then.
+    `files` maps local paths to planned files; rows of sources in `present` are passed over. Memory is bounded by a row
+    group. Raises what `upload_block` and the writer raise, SourceChangedError if a file changed since it was planned;
+    nothing that it began stays readable then.
     """
 
     bucket: Bucket
@@ -63,7 +64,7 @@ class BlockBuilder:
     config: StreamConfig
     schema: Schema
     fingerprint: str
-    plans: Mapping[str, FilePlan]
+    files: Mapping[str, PlannedFile]
     present: frozenset[str]
     stamp: Mapping[str, Any]
     operation: str
@@ -91,7 +92,10 @@ class BlockBuilder:
                 current.folder.cleanup()
 
     def _begin(self, path: str, start: int) -> tuple[_Open | None, BuiltSource | None]:
-        plan = self._plan(path)
+        file = self.files["/" + unquote(path.removeprefix("file:")).lstrip("/")]
+        # All rows have been read by now, for a shuffle lies between: if the file is as it was, so are they.
+        file.stamp.check(file.location)
+        plan = file.plan
         chunk = chunk_at(start, self.config.granularity.ingest)
         source = plan.source(chunk)
         if source in self.present:
@@ -105,11 +109,6 @@ class BlockBuilder:
             row_group_rows=self.config.compaction.row_group_rows,
         )
         return _Open(plan, chunk, source, writer, folder), None
-
-    def _plan(self, uri: str) -> FilePlan:
-        """Return the plan of a file by Spark's address of it, percent-encoded or not."""
-        path = "/" + uri.removeprefix("file:").lstrip("/")
-        return self.plans.get(path) or self.plans[unquote(path)]
 
     def _rows(self, piece: pa.RecordBatch, source: str) -> pa.Table:
         schema = to_arrow(self.schema)

@@ -39,7 +39,7 @@ def run(job: JobContext, request: CompactRequest) -> Outcome:
     if job.dry_run:
         return Outcome(summary={"merges": len(recipes)}, report=[*skipped, f"Would do {len(recipes)} merges."])
     job.coordination.begin(job.run)
-    outputs, failed = _execute(job, recipes)
+    outputs, failed, transient = _execute(job, recipes)
     ulids_done = [output.ulid for output in outputs]
     job.coordination.commit(ulids_done)
     job.audit("upload", {output.ulid: f"merge {output.key}" for output in outputs})
@@ -51,6 +51,7 @@ def run(job: JobContext, request: CompactRequest) -> Outcome:
         blocks=ulids_done,
         report=report,
         failures=[f"merge {recipes[key].merge.label} failed: {why}" for key, why in failed.items()],
+        retryable=transient,
     )
 
 
@@ -63,28 +64,35 @@ def _read_plan(job: JobContext, key: str) -> Plan:
         raise InputError(f"plan {key} cannot be read: {error.errors()[0]['msg']}.", "Plan again with detect.") from None
 
 
-def _execute(job: JobContext, recipes: Mapping[str, Recipe]) -> tuple[list[Output], dict[str, str]]:
-    """Build all outputs of all merges on Spark's workers; return what was uploaded, and why which merges failed."""
+def _execute(job: JobContext, recipes: Mapping[str, Recipe]) -> tuple[list[Output], dict[str, str], bool]:
+    """Build all outputs of all merges on Spark's workers.
+
+    Returns what was uploaded and stays, why which merges failed, and whether another attempt may help any of those.
+    """
     tasks: list[OutputTask] = []
     failed: dict[str, str] = {}
+    transient = False
     preparation = Preparation(job.bucket, job.stream, job.config, job.run, job.coordination.stamp())
     for key, recipe in recipes.items():
         try:
             tasks += preparation.tasks(recipe, ulids.new(job.clock()))
         except DrystoneError as error:
             failed[key] = str(error)
+            transient |= error.retryable
     if not tasks:
-        return [], failed
+        return [], failed, transient
     tasks.sort(key=lambda task: -task.bytes)
     results = job.spark.sparkContext.parallelize(tasks, len(tasks)).map(build_output).collect()
     failed |= {result.key: result.error for result in results if result.error}
+    transient |= any(result.retryable for result in results if result.error)
     outputs = [result for result in results if not result.error]
     for key, recipe in recipes.items():
         mine = [output for output in outputs if output.key == key]
         if key not in failed and (why := check_whole(recipe, mine)):
             failed[key] = why
             _take_back(job, mine)
-    return outputs, failed
+            outputs = [output for output in outputs if output.key != key]
+    return outputs, failed, transient
 
 
 def _take_back(job: JobContext, outputs: Sequence[Output]) -> None:

@@ -16,8 +16,18 @@ _INPUT = (
     "UNRESOLVED_COLUMN",
     "INCOMPATIBLE_DATA",
     "CANNOT_PARSE",
+    "CANNOT_MERGE_SCHEMAS",
+    "CANNOT_READ_FILE_FOOTER",
+    "DATATYPE_MISMATCH",
 )
 _CAUSE = re.compile(rf"\[(?:{'|'.join(_INPUT)})[^\n]*")
+_BROKEN_FILE = re.compile(
+    r"FAILED_READ_FILE.*?Caused by: (?:java\.io\.EOFException|java\.util\.zip\.\w+"
+    r"|java\.nio\.charset\.\w+|[\w.]+IllegalArgumentException|java\.io\.IOException: (?=not a gzip)): ([^\n]*)",
+    re.DOTALL,
+)
+"""A file that is cut off, not what its name says, or has another header than the others."""
+_CALLING = "An error occurred while calling"
 _RAISED = re.compile(r"drystone: ([^\n]*)")
 _OURS = {error.__name__: error for error in (BucketError, InputError, SourceChangedError, UploadTimeoutError)}
 _FROM_WORKER = re.compile(r"drystone\.errors\.(\w+): ([^\n]*)")
@@ -31,11 +41,27 @@ def translate(error: PySparkException | Py4JError) -> DrystoneError:
     if found := _FROM_WORKER.search(text):
         return _OURS.get(found[1], DrystoneError)(found[2])
     condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
-    lines = (line for line in text.splitlines() if line.strip())
-    first = _last_of_traceback(text) or next(lines, "Spark gave no reason")
+    first = _last_of_traceback(text) or _headline(text)
     if any(word in condition or word in text for word in _INPUT):
         return InputError(f"the input does not fit the schema: {_cause(text) or first}", "Nothing of it was uploaded.")
+    if found := _BROKEN_FILE.search(text):
+        return InputError(f"an input file cannot be read: {first[:300]} {found[1]}", "Nothing of it was uploaded.")
     return BucketError(f"Spark failed: {first}")
+
+
+def _headline(text: str) -> str:
+    """Return the first line that says something: not py4j's, and without the name of the Java class."""
+    lines = (line.removeprefix(": ").strip() for line in text.splitlines())
+    found = next((line for line in lines if line and not line.startswith(_CALLING)), "Spark gave no reason")
+    return re.sub(r"^[\w.$]+(?:Exception|Error): ", "", found)
+
+
+def unforeseen(error: Exception) -> DrystoneError:
+    """Return the error to report for what nobody has thought of: a failing machine may be tried again, a bug not."""
+    line = " ".join(f"{type(error).__name__}: {error}".split())
+    if isinstance(error, OSError):
+        return BucketError(f"this machine failed: {line}.")
+    return DrystoneError(f"this should not happen: {line}.", "The job's log has the traceback; please report it.")
 
 
 def _cause(text: str) -> str:

@@ -23,7 +23,7 @@ from drystone.errors import DrystoneError
 from drystone.jobs import REQUESTS, JobResult, Verb, result_key
 from drystone.spark import compact, detect, removal, session, upload
 from drystone.spark.context import JobContext
-from drystone.spark.failures import translate
+from drystone.spark.failures import translate, unforeseen
 from drystone.spark.outcome import Outcome
 from drystone.tracker import ListingTracker
 
@@ -44,12 +44,14 @@ def main(verb: Verb, arguments: Sequence[str] | None = None) -> NoReturn:
     """
     options = _parse(verb, arguments)
     try:
+        key = result_key(options.stream, options.run)
         loaded = load(Path(options.config) if options.config else None)
         bucket = open_bucket(loaded.bucket_url(options.stream))
         request = REQUESTS[verb].model_validate_json(options.request)
     except ValidationError as error:
         first = error.errors()[0]
-        sys.exit(_usage(f"--request: {'.'.join(map(str, first['loc']))}: {first['msg']}"))
+        where = "".join(f"{part}: " for part in first["loc"])
+        sys.exit(_usage(f"--request: {where}{first['msg'].removeprefix('Value error, ')}"))
     except DrystoneError as error:
         sys.exit(_usage(str(error)))
     spark, started_in = session.start(f"drystone {verb} {options.stream}")
@@ -58,7 +60,7 @@ def main(verb: Verb, arguments: Sequence[str] | None = None) -> NoReturn:
     finally:
         spark.stop()
     result = result.model_copy(update={"spark_start_ms": started_in})
-    bucket.put(result_key(options.stream, options.run), result.to_json())
+    bucket.put(key, result.to_json())
     print(result.report)  # noqa: T201 - the report is the job's output
     if not result.ok:
         print(f"{result.error} {result.next_step}".strip(), file=sys.stderr)  # noqa: T201 - the job's error
@@ -91,6 +93,9 @@ def run(
     except (PySparkException, Py4JError) as raised:
         traceback.print_exc()
         error = translate(raised)
+    except Exception as raised:  # noqa: BLE001 - the boundary: whatever happened is this job's result
+        traceback.print_exc()
+        error = unforeseen(raised)
     if error is None and outcome.failures:
         error = DrystoneError(f"{len(outcome.failures)} actions failed, the others were done: {outcome.failures[0]}")
         error.retryable = outcome.retryable

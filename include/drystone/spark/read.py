@@ -18,6 +18,7 @@ from drystone.engine.arrow_schema import SOURCE_COLUMN
 from drystone.errors import UsageError
 from drystone.reader.scanning import Moment, to_ms
 from drystone.reader.view import BlockRead, View, block_reads, look, schema_of
+from drystone.spark.paths import plain_path
 from drystone.spark.types import to_spark
 
 _PIN_MS = 24 * 3_600_000
@@ -55,7 +56,7 @@ def read(
         raise UsageError(msg, f"It has {', '.join(known)}.")
     reads = block_reads(view, low, high, allow_incomplete=allow_incomplete)
     if not reads:
-        return spark.createDataFrame([], schema).select(*(columns or known))
+        return spark.createDataFrame([], schema).select(*([name for name in columns or known if name in known]))
     frame = _filtered(spark, view, reads, schema)
     for condition in sql.between(view.record.time_column, low, high, "spark"):
         frame = frame.where(condition)
@@ -64,7 +65,7 @@ def read(
 
 def _filtered(spark: SparkSession, view: View, reads: list[BlockRead], schema: StructType) -> DataFrame:
     """Return the rows of all files less what is excluded: one scan and one small join, however many blocks overlap."""
-    paths = [view.bucket.uri(file.key) for read in reads for file in read.files]
+    paths = [plain_path(view.bucket.uri(file.key)) for read in reads for file in read.files]
     with_source = StructType(list(schema.fields)).add(SOURCE_COLUMN, "binary")
     frame = spark.read.schema(with_source).parquet(*paths)
     excluded = [(read.ulid, bytearray(ulids.to_bytes(source))) for read in reads for source in sorted(read.excluded)]

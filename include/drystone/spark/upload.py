@@ -7,30 +7,32 @@ before the first block is uploaded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
 
+from drystone.block.folder import Folder
 from drystone.block.schema import Column as SchemaColumn
 from drystone.block.schema import Schema
 from drystone.config.model import StreamConfig
-from drystone.engine.arrow_schema import from_arrow
-from drystone.engine.record import keep_schema
-from drystone.errors import InputError, UsageError
+from drystone.engine.arrow_schema import from_arrow, settle, unify
+from drystone.engine.record import keep_schema, read_schema
+from drystone.errors import InputError, StreamChangeError, UsageError
 from drystone.ingest import files as ingest
 from drystone.ingest.files import FileDone, PlannedFile
 from drystone.jobs import UploadRequest
 from drystone.spark.blocks import BlockBuilder, BuiltSource
 from drystone.spark.context import JobContext
 from drystone.spark.outcome import Outcome
+from drystone.spark.paths import plain_path
 from drystone.spark.types import ddl, spark_type
 
 _READER_OPTIONS = {
     "csv": {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"},
     "json": {"mode": "FAILFAST"},
+    "parquet": {"mergeSchema": "true"},
 }
 
 
@@ -44,7 +46,6 @@ def run(job: JobContext, request: UploadRequest) -> Outcome:
     summary: dict[str, int | str] = {"files": len(found), "files_done_before": len(found) - len(todo)}
     if not todo:
         return Outcome(summary=summary | {"rows": 0, "blocks": 0}, report=[f"{len(found)} files, all done before."])
-    ingest.check_unchanged(todo)
     job.coordination.begin(job.run)
     built = _upload(job, todo)
     ulids = [each.ulid for each in built if each.ulid]
@@ -60,14 +61,8 @@ def run(job: JobContext, request: UploadRequest) -> Outcome:
 
 
 def _find(job: JobContext, request: UploadRequest) -> list[Path]:
-    pattern = job.loaded.ingest_pattern(job.stream)
-    if request.path is not None:
-        pattern = str(job.loaded.path.parent.resolve() / request.path)
-    interval = None
-    if request.interval is not None:
-        start, end = (datetime.fromisoformat(text) for text in request.interval)
-        interval = (start, end)
-    found = ingest.find_files(pattern, interval)
+    pattern = request.path or job.config.ingest.path
+    found = ingest.find_files(pattern, request.moments, job.loaded.path.parent)
     if not found and request.path is not None:
         raise UsageError(f"no file matches {pattern}.", "Check the path; it is relative to the configuration file.")
     return found
@@ -79,21 +74,20 @@ def _dry_run(found: list[Path]) -> Outcome:
 
 
 def _plan(job: JobContext, path: Path) -> PlannedFile:
-    base = job.loaded.path.parent.resolve()
+    base = job.loaded.path.parent
     return ingest.plan_file(job.bucket, job.stream, job.config.generation, path, base, job.clock())
 
 
 def _upload(job: JobContext, todo: Sequence[PlannedFile]) -> list[BuiltSource]:
-    frame = _typed(_load(job.spark, job.config, todo), job.config)
-    schema = _schema(job.config, frame.drop("__path", "__chunk"))
     folders = job.tracker.observe(job.clock()).folders.values()
+    frame, schema = _typed(_load(job.spark, job.config, todo), job.config, _known_schema(job, folders))
     builder = BlockBuilder(
         bucket=job.bucket,
         stream=job.stream,
         config=job.config,
         schema=schema,
         fingerprint=keep_schema(job.bucket, job.stream, schema),
-        plans={str(file.location.resolve()): file.plan for file in todo},
+        files={str(file.location.resolve()): file for file in todo},
         present=frozenset(source for folder in folders if folder.loadable for source in folder.sources),
         stamp=dict(job.coordination.stamp()),
         operation=job.run,
@@ -120,7 +114,7 @@ def _load(spark: SparkSession, config: StreamConfig, todo: Sequence[PlannedFile]
         reader = reader.schema(ddl(own))
     elif not own and rules.format != "parquet":
         reader = reader.option("inferSchema", "true")
-    frame = reader.load([str(file.location.resolve()) for file in todo])
+    frame = reader.load([plain_path(str(file.location.resolve())) for file in todo])
     missing = [name for name in own if name not in frame.columns]
     if missing:
         raise InputError(f"the input has no column {', '.join(missing)}; it has {', '.join(frame.columns)}.")
@@ -128,20 +122,21 @@ def _load(spark: SparkSession, config: StreamConfig, todo: Sequence[PlannedFile]
     return frame.select(*columns, F.col("_metadata.file_path").alias("__path"))
 
 
-def _typed(frame: DataFrame, config: StreamConfig) -> DataFrame:
-    """Return the rows with derived columns, in the configured types and order, each with its chunk's start in ms.
+def _typed(frame: DataFrame, config: StreamConfig, known: Schema) -> tuple[DataFrame, Schema]:
+    """Return the rows with derived columns, in the stream's types and order, each with its chunk's start in ms.
 
-    A row without a time stops the job here, before anything is uploaded.
+    And their schema: as configured, or as inferred, where what is `known` of the stream's blocks decides. A row without
+    a time stops the job here, before anything is uploaded.
     """
     for name, expression in config.ingest.derive.items():
         frame = frame.withColumn(name, F.expr(expression))
     missing = [name for name in (*config.sort_key, config.time_column) if name not in frame.columns]
     if missing:
         raise InputError(f"the input has no column {', '.join(missing)}; it has {', '.join(frame.columns)}.")
-    if config.columns != "infer":
-        typed = (F.col(f"`{name}`").cast(spark_type(kind)).alias(name) for name, kind in config.columns.items())
-        frame = frame.select(*typed, "__path")
-    return frame.withColumn("__chunk", _chunk_start(config.time_column, config.granularity.ingest))
+    schema = _schema(config, frame.drop("__path"), known)
+    typed = (F.col(f"`{each.name}`").cast(spark_type(each.type)).alias(each.name) for each in schema.columns)
+    frame = frame.select(*typed, "__path")
+    return frame.withColumn("__chunk", _chunk_start(config.time_column, config.granularity.ingest)), schema
 
 
 def _chunk_start(time_column: str, granularity: str) -> Column:
@@ -153,11 +148,29 @@ def _chunk_start(time_column: str, granularity: str) -> Column:
     )
 
 
-def _schema(config: StreamConfig, frame: DataFrame) -> Schema:
-    """Return the schema that the blocks keep."""
-    if config.columns != "infer":
-        return Schema(columns=tuple(SchemaColumn(name=name, type=kind) for name, kind in config.columns.items()))
-    return from_arrow(frame.limit(0).toArrow().schema)
+def _schema(config: StreamConfig, frame: DataFrame, known: Schema) -> Schema:
+    """Return the schema that the blocks keep; raise StreamChangeError if readers could not put it beside the others."""
+    if config.columns == "infer":
+        found = settle(known, from_arrow(frame.limit(0).toArrow().schema))
+        if {each.name: each.type for each in found.columns}[config.time_column] not in {"timestamp", "date"}:
+            msg = f"the time column {config.time_column} was not inferred as a time."
+            raise InputError(msg, "Give the stream a schema, or make a timestamp of it with `derive`.")
+        return found
+    own = Schema(columns=tuple(SchemaColumn(name=name, type=kind) for name, kind in config.columns.items()))
+    try:
+        unify([known, own])
+    except InputError as error:
+        way_out = "Put the old type back, or raise `generation`, which keeps old and new blocks apart."
+        raise StreamChangeError(f"the schema has changed: {error.message}", way_out) from None
+    return own
+
+
+def _known_schema(job: JobContext, folders: Iterable[Folder]) -> Schema:
+    """Return the schema that holds the rows of all blocks of this generation."""
+    extensions = (folder.meta.drystone for folder in folders if folder.meta is not None)
+    ours = (each for each in extensions if each is not None and each.generation == job.config.generation)
+    fingerprints = dict.fromkeys(each.schema_fingerprint for each in ours)
+    return unify(read_schema(job.bucket, job.stream, each) for each in fingerprints)
 
 
 def _commit(job: JobContext, todo: Sequence[PlannedFile], built: list[BuiltSource]) -> None:
