@@ -11,6 +11,8 @@ GRANULARITIES: tuple[Granularity, ...] = get_args(Granularity)
 """From fine to coarse. Each one's chunks are unions of whole chunks of the one before."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+_LAST = (datetime(9999, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,7 +57,12 @@ def chunk_at(time_ms: int, granularity: Granularity) -> Chunk:
 
 
 def covering_chunk(min_time: int, max_time: int, at_least: Granularity) -> Chunk | None:
-    """Return the finest chunk, no finer than `at_least`, that holds all of [min_time, max_time); None if none does."""
+    """Return the finest chunk, no finer than `at_least`, that holds all of [min_time, max_time); None if none does.
+
+    Nor is there one outside the years 1 to 9998, where only garbage lies.
+    """
+    if not _FIRST <= min_time < _LAST or max_time > _LAST:
+        return None
     for granularity in GRANULARITIES[GRANULARITIES.index(at_least) :]:
         chunk = chunk_at(min_time, granularity)
         if chunk.contains(min_time, max_time):

@@ -6,9 +6,10 @@ Source: the design, "Blocks: format"; Thanos `pkg/block/metadata/meta.go`. Unkno
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from functools import cached_property
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from drystone import ulids
 from drystone.block.chunks import Granularity
@@ -28,6 +29,11 @@ def _canonical(text: str) -> str:
     return text
 
 
+def _mapping(value: Any) -> Any:
+    """Read what other tools write instead of a mapping (null, or an extension of another kind) as an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
 Ulid = Annotated[str, AfterValidator(_canonical)]
 
 
@@ -38,9 +44,9 @@ class _Model(BaseModel):
 class Stats(_Model):
     """Row counts under Thanos' names: a sample is a row, a chunk is a row group."""
 
-    num_samples: int = Field(alias="numSamples", ge=0)
+    num_samples: int = Field(alias="numSamples", ge=0, default=0)
     num_series: int = Field(alias="numSeries", ge=0, default=1)
-    num_chunks: int = Field(alias="numChunks", ge=0)
+    num_chunks: int = Field(alias="numChunks", ge=0, default=0)
 
 
 class Parent(_Model):
@@ -55,7 +61,7 @@ class Compaction(_Model):
     """Where the rows came from. `sources` is the whole set of the block's group, never empty."""
 
     level: int = Field(ge=1)
-    sources: tuple[Ulid, ...]
+    sources: tuple[Ulid, ...] = ()
     parents: tuple[Parent, ...] = ()
 
 
@@ -91,10 +97,20 @@ class TimeChunk(_Model):
 
 
 class Replacement(_Model):
-    """The source `by` holds, from now on, the rows of the source `root`, which is read nowhere else."""
+    """The source `by` holds, from now on, the rows of the source `root`, which is read nowhere else.
+
+    `by` was planned after `root`, and sorts after it: so nothing replaces itself, even through others.
+    """
 
     root: Ulid
     by: Ulid
+
+    @model_validator(mode="after")
+    def _later(self) -> Self:
+        if self.by <= self.root:
+            msg = f"{self.by} cannot replace {self.root}, which is no older"
+            raise ValueError(msg)
+        return self
 
 
 class SourcesFile(_Model):
@@ -144,13 +160,13 @@ class Thanos(_Model):
     """The part of meta.json that Thanos adds to Prometheus' own."""
 
     version: int = 1
-    labels: dict[str, str]
+    labels: Annotated[dict[str, str], BeforeValidator(_mapping)] = Field(default_factory=dict)
     downsample: Downsample = Downsample()
     source: str = ""
     upload_time: str | None = None
     segment_files: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
-    extensions: dict[str, Any] = Field(default_factory=dict)
+    extensions: Annotated[dict[str, Any], BeforeValidator(_mapping)] = Field(default_factory=dict)
 
 
 class Meta(_Model):
@@ -162,9 +178,9 @@ class Meta(_Model):
     max_time: int = Field(alias="maxTime")
     stats: Stats
     compaction: Compaction
-    thanos: Thanos
+    thanos: Thanos = Thanos()
 
-    @property
+    @cached_property
     def drystone(self) -> Extension | None:
         """Drystone's part, or None for a block of another tool. Raises as `parse` does."""
         raw = self.thanos.extensions.get("drystone")
@@ -186,20 +202,44 @@ def parse(raw: bytes, ulid: str) -> Meta:
         meta = Meta.model_validate_json(raw)
         extension = meta.drystone
     except ValidationError as error:
+        _check_versions(where, *_claimed_versions(raw))
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         raise UnreadableBlockError(f"{where} cannot be used: {path}: {first['msg']}".replace(": :", ":")) from None
-    if meta.version != 1 or meta.thanos.version != 1:
-        raise UnreadableBlockError(f"{where} has version {meta.version}/{meta.thanos.version}, known is 1/1.")
-    if extension is not None and extension.format_version != FORMAT_VERSION:
-        msg = f"{where} has Drystone format {extension.format_version}, known is {FORMAT_VERSION}."
-        raise UnreadableBlockError(msg, "A newer Drystone wrote it: upgrade this one.")
+    _check_versions(where, meta.version, meta.thanos.version, extension.format_version if extension else None)
     if meta.ulid != ulid:
         raise UnreadableBlockError(f"{where} names another block, {meta.ulid}.")
     if not meta.compaction.sources:
         raise UnreadableBlockError(f"{where} has an empty source list.")
     if meta.min_time > meta.max_time:
         raise UnreadableBlockError(f"{where} ends before it begins: {meta.min_time} > {meta.max_time}.")
+    if extension is None and meta.thanos.source.startswith("drystone."):
+        raise UnreadableBlockError(f"{where} lacks its Drystone part.")
     if extension is not None and extension.group is not None and extension.group.index >= extension.group.size:
         raise UnreadableBlockError(f"{where}: group index {extension.group.index} of {extension.group.size}.")
     return meta
+
+
+def _check_versions(where: str, version: int | None, thanos: int | None, drystone: int | None) -> None:
+    """Raise UnreadableBlockError for a version that is not known; None stands for one that is not given."""
+    if version not in {None, 1} or thanos not in {None, 0, 1}:
+        raise UnreadableBlockError(f"{where} has version {version}/{thanos}, known is 1/1.")
+    if drystone not in {None, FORMAT_VERSION}:
+        msg = f"{where} has Drystone format {drystone}, known is {FORMAT_VERSION}."
+        raise UnreadableBlockError(msg, "A newer Drystone wrote it: upgrade this one.")
+
+
+def _claimed_versions(raw: bytes) -> tuple[int | None, int | None, int | None]:
+    """Return the versions that a meta.json says it has, however little else of it can be understood."""
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError):
+        document = None
+    thanos = _mapping(_mapping(document).get("thanos"))
+    drystone = _mapping(_mapping(thanos.get("extensions")).get("drystone"))
+    return _number(_mapping(document), "version"), _number(thanos, "version"), _number(drystone, "format_version")
+
+
+def _number(document: dict[str, Any], name: str) -> int | None:
+    found = document.get(name)
+    return found if isinstance(found, int) else None

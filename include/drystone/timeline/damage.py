@@ -40,13 +40,14 @@ def find_problems(snapshot: Snapshot, now: int, times: Times) -> tuple[list[Prob
     That is a block past syncDelay whose meta.json cannot be used: nobody can tell whether its rows are elsewhere.
     """
     problems = [Problem("stray", key, f"{key} belongs to no block, and is left alone.") for key in snapshot.strays]
+    problems += [Problem("unreadable", key, reason) for key, reason in snapshot.unreadable.items()]
     damage: list[Damage] = []
     for ulid, folder in snapshot.folders.items():
         if is_from_future(folder, now, times):
             problems.append(Problem("future", ulid, f"block {ulid} is from the future: check its writer's clock."))
         if folder.meta_error:
             problems.append(Problem("malformed", ulid, folder.meta_error))
-            if not folder.has_mark and not is_fresh(folder, now, times):
+            if not is_fresh(folder, now, times):
                 damage.append(Damage(ulid, folder.meta_error))
         elif folder.meta is not None and folder.meta.drystone is None:
             problems.append(Problem("foreign", ulid, f"block {ulid} is another tool's, and is not read."))
@@ -66,20 +67,25 @@ def find_problems(snapshot: Snapshot, now: int, times: Times) -> tuple[list[Prob
 
 
 def find_damage(
-    incomplete: Iterable[Group], disagreeing: dict[str, str], covering: Covering, gone: Gone, expired_before: int
+    incomplete: Iterable[Group],
+    disagreeing: dict[str, str],
+    covering: Covering,
+    gone: Gone,
+    expired_before: int,
+    fresh_since: int,
 ) -> list[Damage]:
     """Return the incomplete groups that hold something which no visible group holds, and which is not gone.
 
     Where everything is visible elsewhere, the group is a compaction that runs or crashed. A replacement whose root is
-    still visible has not begun to count.
+    still visible has not begun to count. A group of which nothing is older than `fresh_since` (ms) was never read.
     """
     found: list[Damage] = []
     for group in incomplete:
-        if group.max_time <= expired_before:
+        if group.max_time <= expired_before or all(block.touched > fresh_since for block in group.blocks):
             continue
         realm = realm_of(group)
-        starting = {pair.by for pair in group.retires if (realm, pair.root) in covering.holders}
-        lost = {source for source in group.sources - gone.sources - starting if (realm, source) not in covering.holders}
+        starting = {pair.by for pair in group.retires if covering.holds(realm, pair.root)}
+        lost = {s for s in group.sources - gone.sources - starting if not covering.holds(realm, s)}
         if lost:
             found.append(Damage(group.id, _describe(group, lost), group.min_time, group.max_time))
     found += [Damage(name, f"group {name}: its blocks disagree about {field}") for name, field in disagreeing.items()]

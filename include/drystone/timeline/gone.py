@@ -12,47 +12,51 @@ from drystone.timeline.groups import Group
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """`retired` and `replaced` are source ids; `origins` tells of a replacing source all roots that it stands for."""
+    """`retired` are source ids; `replaced` names for each replaced source the one that now stands for it.
+
+    `sources`: both. `replacements`: what ready groups say replaces what. `origins` tells of a replacing source every
+    root that it stands for, the roots of roots too.
+    """
 
     retired: frozenset[str]
-    replaced: frozenset[str]
+    replaced: Mapping[str, str]
+    sources: frozenset[str]
     replacements: frozenset[Replacement]
     origins: Mapping[str, frozenset[str]]
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """Every source that is read nowhere."""
-        return self.retired | self.replaced
 
     def dropped_by(self, group: Group, edits: Iterable[Edit]) -> frozenset[str]:
         """Return the sources whose rows the group left out when it was written: nothing of them is in it."""
         applied = (edit for edit in edits if isinstance(edit, Retire) and edit.id in group.edits)
-        return replaced_by(group.retires).union(*(edit.sources for edit in applied))
+        return frozenset(successors(group.retires)).union(*(edit.sources for edit in applied))
 
 
 def find_gone(ready: Iterable[Group], edits: Iterable[Edit]) -> Gone:
     """Return what edits and *ready* groups take out of reading; a replacement that is not ready changes nothing."""
     retired = frozenset(source for edit in edits if isinstance(edit, Retire) for source in edit.sources)
-    replacements = frozenset(pair for group in ready for pair in group.retires)
-    return Gone(retired, replaced_by(replacements), replacements, _origins(replacements))
+    replacements = frozenset(pair for group in ready if group.retires for pair in group.retires)
+    replaced = successors(replacements)
+    return Gone(retired, replaced, retired.union(replaced), replacements, origins_of(replacements))
 
 
-def replaced_by(replacements: Iterable[Replacement]) -> frozenset[str]:
-    """Return the roots, and of several replacements of one root all but the one with the newest plan.
+def successors(replacements: Iterable[Replacement]) -> dict[str, str]:
+    """Return for every replaced source the one that stands for it: of all that replace its root, the newest.
 
-    A replacing source's id carries its plan's time first, so the newest is the greatest.
+    Replaced are the roots, and of several sources that replace one root, directly or one through another, all but the
+    newest. A replacing source's id carries its plan's time first, so the newest plan's is the greatest.
     """
+    origins = origins_of(replacements)
+    roots = {source: stands_for - origins.keys() for source, stands_for in origins.items()}
     newest: dict[str, str] = {}
-    everyone: set[str] = set()
-    roots: set[str] = set()
-    for pair in replacements:
-        roots.add(pair.root)
-        everyone.add(pair.by)
-        newest[pair.root] = max(newest.get(pair.root, ""), pair.by)
-    return frozenset(roots | (everyone - set(newest.values())))
+    for source, first in roots.items():
+        for root in first:
+            newest[root] = max(newest.get(root, ""), source)
+    last = set(newest.values())
+    older = (source for source in origins if source not in last)
+    return newest | {source: max(newest[root] for root in roots[source]) for source in older}
 
 
-def _origins(replacements: frozenset[Replacement]) -> dict[str, frozenset[str]]:
+def origins_of(replacements: Iterable[Replacement]) -> dict[str, frozenset[str]]:
+    """Return for every replacing source all that it stands for: its root, and what that one replaced, and so on."""
     parents: dict[str, set[str]] = {}
     for pair in replacements:
         parents.setdefault(pair.by, set()).add(pair.root)

@@ -14,8 +14,8 @@ from drystone.timeline.blocks import Block
 class Group:
     """The blocks of one group id.
 
-    `members` holds one loadable block per index, the oldest, in the order of the indexes; `others` holds the rest:
-    twins that a retried task left, and blocks that cannot be loaded.
+    `members` holds one loadable block per index, the oldest that is ready (or else the oldest), in the order of the
+    indexes; `others` holds the rest: twins that a retried task left, and blocks that cannot be loaded.
     """
 
     id: str
@@ -55,17 +55,20 @@ class Group:
     @property
     def min_time(self) -> int:
         """Start of the time range."""
-        return min(block.min_time for block in self.members or self.others)
+        blocks = self.members or self.others
+        return blocks[0].min_time if len(blocks) == 1 else min(block.min_time for block in blocks)
 
     @property
     def max_time(self) -> int:
         """End of the time range, exclusive."""
-        return max(block.max_time for block in self.members or self.others)
+        blocks = self.members or self.others
+        return blocks[0].max_time if len(blocks) == 1 else max(block.max_time for block in blocks)
 
     @property
     def first(self) -> str:
         """The oldest member's ULID: the group's age."""
-        return min(block.ulid for block in self.members or self.others)
+        blocks = self.members or self.others
+        return blocks[0].ulid if len(blocks) == 1 else min(block.ulid for block in blocks)
 
     @property
     def touched(self) -> int:
@@ -90,10 +93,12 @@ class Group:
 
     def ready(self, now: int, sync_delay: int) -> bool:
         """Tell whether it is complete, and every member is ready."""
+        if len(self.members) == 1:  # As nearly all groups are, and there may be a million.
+            return self.complete and self.members[0].ready(now, sync_delay)
         return self.complete and all(block.ready(now, sync_delay) for block in self.members)
 
 
-def group_blocks(blocks: Iterable[Block]) -> tuple[dict[str, Group], dict[str, str]]:
+def group_blocks(blocks: Iterable[Block], now: int, sync_delay: int) -> tuple[dict[str, Group], dict[str, str]]:
     """Return the groups by id, and for each group whose blocks disagree, by id, in what they do.
 
     Blocks that disagree form no group: nobody can tell which of them to believe.
@@ -101,10 +106,11 @@ def group_blocks(blocks: Iterable[Block]) -> tuple[dict[str, Group], dict[str, s
     several: dict[str, list[Block]] = {}
     groups: dict[str, Group] = {}
     for block in blocks:
-        if block.group_size == 1 and block.group == block.ulid and block.loadable:
-            groups[block.group] = Group(block.group, (block,), ())
+        name = block.group
+        if block.group_size == 1 and name == block.ulid and block.loadable:
+            groups[name] = Group(name, (block,), ())
         else:
-            several.setdefault(block.group, []).append(block)
+            several.setdefault(name, []).append(block)
     disagreeing: dict[str, str] = {}
     for name, found in several.items():
         if name in groups:
@@ -113,14 +119,19 @@ def group_blocks(blocks: Iterable[Block]) -> tuple[dict[str, Group], dict[str, s
         if difference:
             disagreeing[name] = difference
         else:
-            groups[name] = _assemble(name, found)
+            groups[name] = _assemble(name, found, now, sync_delay)
     return groups, disagreeing
 
 
-def _assemble(name: str, blocks: list[Block]) -> Group:
+def _assemble(name: str, blocks: list[Block], now: int, sync_delay: int) -> Group:
+    """Choose the members. Those that are ready come first: a late twin must not take a ready group back."""
+
+    def rank(block: Block) -> tuple[bool, str]:
+        return (not block.ready(now, sync_delay), block.ulid)
+
     members: dict[int, Block] = {}
     others: list[Block] = []
-    for block in sorted(blocks, key=lambda each: each.ulid):
+    for block in sorted(blocks, key=rank):
         if block.loadable and block.group_index not in members:
             members[block.group_index] = block
         else:

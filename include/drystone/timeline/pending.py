@@ -9,7 +9,8 @@ from drystone import ulids
 from drystone.block.edits import Edit, Erase, Expire
 from drystone.timeline.groups import Group
 
-_NEVER = -(1 << 62)
+NEVER = -(1 << 62)
+"""A time before every row, in ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class PendingEdit:
 
 def expired_before(edits: Iterable[Edit]) -> int:
     """Return the time before which every row is expired, in ms; far in the past if there is no such edit."""
-    return max((edit.before for edit in edits if isinstance(edit, Expire)), default=_NEVER)
+    return max((edit.before for edit in edits if isinstance(edit, Expire)), default=NEVER)
 
 
 def pending_edits(

@@ -15,7 +15,8 @@ from drystone.block.journal import Attempt
 class Snapshot:
     """Everything in a stream's prefix that decisions rest on. `taken_at` is when the listing began, in ms.
 
-    `strays` are keys that belong to no block but look as if they wanted to, such as a ULID in lower case.
+    `strays` are keys that belong to no block but look as if they wanted to, such as a ULID in lower case. `unreadable`
+    says of keys of Drystone's own, blocks and edits aside, why they could not be read.
     """
 
     stream: str
@@ -26,3 +27,4 @@ class Snapshot:
     pins: tuple[Pin, ...] = ()
     strays: tuple[str, ...] = ()
     journal: tuple[Attempt, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)

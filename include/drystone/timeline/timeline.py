@@ -13,26 +13,17 @@ from drystone.block.edits import Edit
 from drystone.block.meta import Replacement
 from drystone.block.states import State, Times, state
 from drystone.timeline.blocks import Block, block_of
-from drystone.timeline.cover import Covering, cover
+from drystone.timeline.collector import collector_paused
+from drystone.timeline.cover import Covering, Realm, cover
 from drystone.timeline.damage import Damage, Problem, find_damage, find_problems
 from drystone.timeline.gone import Gone, find_gone
 from drystone.timeline.groups import Group, group_blocks
-from drystone.timeline.pending import PendingEdit, expired_before, pending_edits
+from drystone.timeline.holders import Holders
+from drystone.timeline.pending import NEVER, expired_before
 from drystone.timeline.snapshot import Snapshot
+from drystone.timeline.visible import Visible, VisibleGroups
 
-
-@dataclass(frozen=True, slots=True)
-class Visible:
-    """A visible group, and what of it a reader must leave out.
-
-    `excluded`: sources whose rows are read elsewhere or nowhere. `edits`: what was not yet applied to its rows.
-    `gone`: the part of `excluded` that is read nowhere, which a compaction drops for good.
-    """
-
-    group: Group
-    excluded: frozenset[str]
-    gone: frozenset[str]
-    edits: tuple[PendingEdit, ...]
+__all__ = ["Timeline", "Visible", "VisibleGroups", "resolve", "resolve_blocks", "states"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +32,28 @@ class Timeline:
 
     `covered` names for each covered group a visible one that covers it; `out` says why a group without a row to read is
     out; `pending` are complete groups that are not ready yet; `incomplete` lack members; `twins` are spare blocks of a
-    ready group. `damage` lists rows that should be there and cannot be read; `problems` everything that is reported.
+    ready group that are not in upload any more. `holders` tells for each realm which visible groups hold a source,
+    `gone` which sources are read nowhere. `damage` lists rows that should be there and cannot be read; `problems`
+    everything that is reported.
     """
 
     at: int
     groups: dict[str, Group]
-    visible: dict[str, Visible]
+    visible: VisibleGroups
     covered: dict[str, str]
     out: dict[str, str]
     pending: dict[str, Group]
     incomplete: dict[str, Group]
     twins: dict[str, str]
-    replacements: frozenset[Replacement]
+    holders: dict[Realm, Holders]
+    gone: Gone
     damage: tuple[Damage, ...]
     problems: tuple[Problem, ...]
+
+    @property
+    def replacements(self) -> frozenset[Replacement]:
+        """What ready groups say replaces what."""
+        return self.gone.replacements
 
 
 def resolve(snapshot: Snapshot, times: Times, now: int | None = None) -> Timeline:
@@ -65,6 +64,7 @@ def resolve(snapshot: Snapshot, times: Times, now: int | None = None) -> Timelin
     return resolve_blocks(blocks, snapshot.edits, times, at, problems=problems, unknown=unknown)
 
 
+@collector_paused()
 def resolve_blocks(
     blocks: Iterable[Block],
     edits: Iterable[Edit],
@@ -74,39 +74,41 @@ def resolve_blocks(
     problems: Iterable[Problem] = (),
     unknown: Iterable[Damage] = (),
 ) -> Timeline:
-    """Return the timeline of blocks and edits; near linear in the number of blocks.
+    """Return the timeline of blocks and edits, whatever their order; near linear in the number of blocks.
 
     `problems` and `unknown` damage were found in what is not a block, and are handed on.
     """
     edits = tuple(edits)
-    groups, disagreeing = group_blocks(blocks)
+    groups, disagreeing = group_blocks(blocks, at, times.sync_delay)
     ready: list[Group] = []
     pending: dict[str, Group] = {}
     incomplete: dict[str, Group] = {}
     for group in groups.values():
-        if not group.complete:
-            incomplete[group.id] = group
-        elif group.ready(at, times.sync_delay):
+        if group.ready(at, times.sync_delay):
             ready.append(group)
-        else:
+        elif group.complete:
             pending[group.id] = group
+        else:
+            incomplete[group.id] = group
 
     gone = find_gone(ready, edits)
     limit = expired_before(edits)
-    expired = {group.id: "expired" for group in ready if group.max_time <= limit}
+    expired = {} if limit == NEVER else {group.id: "expired" for group in ready if group.max_time <= limit}
     covering = cover((group for group in ready if group.id not in expired), gone.sources)
     out = expired | {group.id: _why_out(group, gone) for group in covering.out}
-    damage = find_damage(incomplete.values(), disagreeing, covering, gone, limit)
+    fresh = at - times.sync_delay
+    damage = find_damage(incomplete.values(), disagreeing, covering, gone, limit, fresh)
     return Timeline(
         at=at,
         groups=groups,
-        visible={group.id: _visible(group, covering, gone, edits, times) for group in covering.visible},
+        visible=VisibleGroups(covering.visible, covering.elsewhere, gone, edits, times.clock_skew),
         covered=covering.covered,
         out=out,
         pending=pending,
         incomplete=incomplete,
-        twins={other.ulid: group.id for group in ready for other in group.others},
-        replacements=gone.replacements,
+        twins={other.ulid: group.id for group in ready for other in group.others if other.touched <= fresh},
+        holders=covering.holders,
+        gone=gone,
         damage=(*unknown, *damage),
         problems=(*problems, *_group_problems(disagreeing, covering)),
     )
@@ -116,14 +118,6 @@ def _why_out(group: Group, gone: Gone) -> str:
     return "retired" if group.sources <= gone.retired else "replaced"
 
 
-def _visible(group: Group, covering: Covering, gone: Gone, edits: tuple[Edit, ...], times: Times) -> Visible:
-    dead = gone.sources & group.sources if gone.sources else frozenset()
-    if dead:
-        dead -= gone.dropped_by(group, edits)
-    elsewhere = covering.read_elsewhere(group)
-    return Visible(group, dead | elsewhere, dead, pending_edits(group, edits, gone.origins, times.clock_skew))
-
-
 def _group_problems(disagreeing: dict[str, str], covering: Covering) -> list[Problem]:
     found = [
         Problem("disagreeing-group", name, f"group {name}: its blocks disagree about {field}; none of them is read.")
@@ -131,8 +125,8 @@ def _group_problems(disagreeing: dict[str, str], covering: Covering) -> list[Pro
     ]
     for wide, narrow in covering.too_narrow:
         text = (
-            f"group {wide.id} has all sources of group {narrow.id}, but not its time range; both are kept, "
-            "and every source is read from one of them."
+            f"group {wide.id} has all sources of group {narrow.id} that are still read, but not its time range; "
+            "both are kept, and every source is read from one of them."
         )
         found.append(Problem("narrow-replacement", wide.first, text))
     return found
