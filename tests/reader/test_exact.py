@@ -31,7 +31,7 @@ def with_duckdb(scene: Scene, **limits: Any) -> Seen:
             where = f" WHERE {read.filter}" if read.filter else ""
             query = "SELECT * EXCLUDE (__source) FROM read_parquet($path)" + where
             path = read.uri.removeprefix("file://")
-            found += connection.execute(query, {"path": path}).arrow().read_all().to_pylist()
+            found += connection.execute(query, {"path": path}).to_arrow_table().to_pylist()
     return found
 
 

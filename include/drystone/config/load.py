@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
+from drystone.config.complaints import describe
 from drystone.config.model import Config, StreamConfig
 from drystone.errors import ConfigError, UsageError
 
@@ -52,26 +53,30 @@ def load(path: Path | None = None) -> Loaded:
     """
     path = path or find()
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"{path}: {reason}.", f"Give --config, or set {ENVIRONMENT}.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8: {error.reason} at byte {error.start}.") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     try:
         return Loaded(path.absolute(), Config.model_validate(raw))
     except ValidationError as error:
-        raise ConfigError("\n".join(_lines(path, error))) from None
+        raise ConfigError("\n".join(f"{path}: {line}" for line in describe(error, Config))) from None
 
 
-def _lines(path: Path, error: ValidationError) -> list[str]:
-    lines = []
-    for problem in error.errors():
-        place = ".".join(str(part) for part in problem["loc"] if part != "[key]") or "the document"
-        message = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "extra_forbidden":
-            message = "unknown key"
-        given = problem.get("input")
-        shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
-        lines.append(f"{path}: {place}: {message}{shown}")
-    return lines
+class _Loader(yaml.SafeLoader):
+    """Reads plain YAML, and refuses a key that stands twice in one place: the last one would silently win."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Look at the keys before merges (`<<`) bring in others, which may be overridden."""
+        seen: set[object] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    where = f"{key.start_mark.line + 1}, column {key.start_mark.column + 1}"
+                    raise yaml.YAMLError(f"the key {key.value!r} stands twice (line {where})")
+                seen.add(key.value)
+        super().flatten_mapping(node)

@@ -6,9 +6,21 @@ Source: the design, "Four choices per stream", "Visibility: what it rests on", "
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    model_validator,
+)
 
 from drystone.block.chunks import GRANULARITIES, Granularity
 from drystone.block.keys import check_stream
@@ -18,12 +30,40 @@ from drystone.errors import UsageError
 
 MINIMUM_DELAY = 5 * 60_000
 
+MAX_PRECISION = 38
+
+_TYPES = "bool, int8, int16, int32, int64, float32, float64, string, binary, date, timestamp (UTC), decimal(p, s)"
+_TYPE_PATTERN = (
+    r"(bool|int8|int16|int32|int64|float32|float64|string|binary|date|timestamp|decimal\(([0-9]+), ?([0-9]+)\))"
+)
+_TYPE = re.compile(_TYPE_PATTERN.replace("([0-9]+), ?([0-9]+)", "(?P<precision>[0-9]+), ?(?P<scale>[0-9]+)"))
+
+
+def _check_bucket(address: str) -> str:
+    if not re.fullmatch(r"file:(?!/*$).+|memory://[^/]+", address):
+        msg = "must be file:FOLDER, relative to this file or absolute"
+        raise ValueError(msg)
+    return address
+
+
+BucketAddress = Annotated[str, AfterValidator(_check_bucket)]
+
+
+def _check_type(name: str) -> str:
+    found = _TYPE.fullmatch(name)
+    if found is None:
+        msg = f"no such type; known: {_TYPES}"
+        raise ValueError(msg)
+    if found["precision"] and not 0 <= int(found["scale"]) <= int(found["precision"]) <= MAX_PRECISION:
+        msg = f"decimal(precision, scale) needs scale <= precision <= {MAX_PRECISION}"
+        raise ValueError(msg)
+    return name
+
+
 ColumnType = Annotated[
     str,
-    Field(
-        pattern=r"^(bool|int8|int16|int32|int64|float32|float64|string|binary|date|timestamp|decimal\(\d+, ?\d+\))$",
-        description="bool, int8 … int64, float32, float64, string, binary, date, timestamp (UTC), decimal(p,s)",
-    ),
+    AfterValidator(_check_type),
+    WithJsonSchema({"type": "string", "pattern": f"^{_TYPE_PATTERN}$", "description": _TYPES}),
 ]
 
 
@@ -77,6 +117,17 @@ class TimesConfig(_Section):
         return Times(**self.model_dump(exclude={"allow_short_delays"}))
 
 
+def _day(value: object) -> object:
+    """Take YAML's own dates, too: people write them without quotes."""
+    text = value.isoformat() if isinstance(value, date) else value
+    try:
+        datetime.fromisoformat(str(text))
+    except ValueError:
+        msg = "must be a date, such as 2024-01-01"
+        raise ValueError(msg) from None
+    return text
+
+
 class FilesIngest(_Section):
     """Rows from files: CSV, JSON lines or Parquet, gzipped or not.
 
@@ -96,28 +147,28 @@ class FilesIngest(_Section):
     """Columns to add: name and Spark SQL expression over the file's own columns."""
     schedule: str | None = None
     """A cron expression or `@daily` and the like; None: started by hand."""
-    start_date: str = "2024-01-01"
+    start_date: Annotated[str, BeforeValidator(_day, json_schema_input_type=str)] = "2024-01-01"
     """First data interval of a scheduled ingest."""
 
 
 class Compaction(_Section):
     """What is rewritten, when, and within which bounds."""
 
-    target_block_bytes: Size = 256 << 20
-    """The size of a block that compaction aims at, and then leaves alone."""
+    target_block_bytes: Size = Field(256 << 20, ge=1)
+    """The size of a block that compaction aims at. Minor compaction leaves alone what has half of it."""
     min_inputs: int = Field(2, ge=2)
     """Minor compaction waits for this many small blocks of a chunk."""
     size_ratio: float = Field(2.0, gt=0, le=100)
     """A block joins a merge only if it is at most this many times as big as all smaller ones of the merge together."""
     offset_from_latest: Duration = 0
     """Major compaction takes a chunk this long after the chunk's end."""
-    max_group_bytes: Size = 64 << 30
+    max_group_bytes: Size = Field(64 << 30, ge=1)
     """A merge of more bytes is split, or left."""
-    max_bytes_per_run: Size = 256 << 30
+    max_bytes_per_run: Size = Field(256 << 30, ge=1)
     """What one plan rewrites at most."""
     max_attempts: int = Field(3, ge=1)
     """A merge that failed this often is marked no-compact, and reported."""
-    memory_per_task: Size = 512 << 20
+    memory_per_task: Size = Field(512 << 20, ge=1)
     """What one merge may hold in memory, whatever the size of its blocks."""
     row_group_rows: int = Field(131_072, ge=1024, le=1 << 24)
     """Rows of a Parquet row group: the unit of pruning and of memory."""
@@ -148,6 +199,34 @@ class Lifecycle(_Section):
     """A cron expression, `asset` or null."""
 
 
+def _check_column(name: str) -> str:
+    if not name or "`" in name or name.startswith("__"):
+        msg = "cannot name a column: no backticks, and no two underscores in front, which are for Drystone's own"
+        raise ValueError(msg)
+    return name
+
+
+_COLUMNS: TypeAdapter[dict[str, ColumnType]] = TypeAdapter(
+    Annotated[dict[Annotated[str, AfterValidator(_check_column)], ColumnType], Field(min_length=1)]
+)
+
+
+def _columns(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+    """Take a dictionary for columns and all else for a word, so that one mistake is one complaint."""
+    if not isinstance(value, dict):
+        if value == "infer":
+            return handler(value)
+        msg = "must be `infer`, or the columns with their types"
+        raise ValueError(msg)
+    columns = _COLUMNS.validate_python(value)
+    names = [name.lower() for name in columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        msg = f"column {twice[0]} stands twice; names that differ in case only are one to Spark"
+        raise ValueError(msg)
+    return columns
+
+
 class StreamConfig(_Section):
     """One stream: one schema, one label set, one policy."""
 
@@ -157,7 +236,9 @@ class StreamConfig(_Section):
     """The event time: a timestamp or date."""
     sort_key: tuple[str, ...] = Field(min_length=1)
     """What rows are sorted by in every file."""
-    columns: dict[str, ColumnType] | Literal["infer"] = Field("infer", alias="schema")
+    columns: Annotated[dict[str, ColumnType] | Literal["infer"], WrapValidator(_columns)] = Field(
+        "infer", alias="schema"
+    )
     """Column types of the rows, derived columns included; `infer`: as Spark infers them at the first ingest."""
     granularity: Granularities = Granularities()
     """The time chunks of the stream."""
@@ -177,11 +258,15 @@ class StreamConfig(_Section):
     """When the lifecycle runs."""
     owner: str = "drystone"
     """The owner of the stream's DAGs."""
-    bucket: str | None = None
+    bucket: BucketAddress | None = None
     """Its own bucket, instead of the file's."""
 
     @model_validator(mode="after")
     def _columns_exist(self) -> Self:
+        twice = sorted({name for name in self.sort_key if self.sort_key.count(name) > 1})
+        if twice:
+            msg = f"sort_key: {twice[0]} stands twice"
+            raise ValueError(msg)
         if self.columns == "infer":
             return self
         wanted = {*self.sort_key, self.time_column, *self.ingest.derive}
@@ -224,7 +309,7 @@ class Config(_Section):
 
     version: Literal[1]
     """The version of this format."""
-    bucket: str
+    bucket: BucketAddress
     """`file:relative/or/absolute/folder`, relative to the configuration file."""
     streams: dict[Annotated[str, AfterValidator(_stream_name)], StreamConfig] = Field(min_length=1)
     """The streams by name."""
