@@ -21,7 +21,7 @@ class Candidates:
 
 
 def find_candidates(snapshot: Snapshot, timeline: Timeline, times: Times, generation: int) -> Candidates:
-    """Return the visible, ready groups of a generation that are not marked, held, no-compact-marked, or being merged.
+    """Return the visible, ready, raw groups of a generation that are not marked, held, no-compact, or being merged.
 
     Being merged: a complete group that is not ready yet holds all their sources, or the journal says that they were
     taken in a moment ago and the listing may lag.
@@ -31,13 +31,13 @@ def find_candidates(snapshot: Snapshot, timeline: Timeline, times: Times, genera
     held = _held(snapshot, timeline.at)
     groups: list[Group] = []
     skipped: list[Skip] = []
-    for name, visible in timeline.visible.items():
-        group = visible.group
-        if group.pattern.generation != generation:
+    for group in timeline.visible.groups:
+        # What is downsampled is derived: it is rebuilt, and never merged.
+        if group.pattern.generation != generation or group.pattern.resolution:
             continue
         reason = _reason_to_skip(group, snapshot, held, journaled) or _merging(group, pending)
         if reason:
-            skipped.append(Skip(name=name, reason=reason))
+            skipped.append(Skip(name=group.id, reason=reason))
         else:
             groups.append(group)
     return Candidates(tuple(groups), tuple(skipped))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -47,7 +46,8 @@ def _plan(
     kind: str, snapshot: Snapshot, timeline: Timeline, policy: CompactionPolicy, plan_id: str, batches: int
 ) -> Plan:
     candidates = find_candidates(snapshot, timeline, policy.times, policy.generation)
-    overlapping = find_overlaps(candidates.groups)
+    shared = (several for holders in timeline.holders.values() for _, several in holders.shared())
+    overlapping = find_overlaps(candidates.groups, shared)
     busy = {group.id for component in overlapping for group in component}
     free = [group for group in candidates.groups if group.id not in busy]
     skipped = list(candidates.skipped)
@@ -76,8 +76,8 @@ def _overlap_merges(
         chunk = _chunk_of(component)
         if chunk is None:
             skipped.append(Skip(name=names, reason="they share sources, but no single time chunk holds them"))
-        elif _too_big(component, policy.rules):
-            skipped.append(Skip(name=names, reason="they share sources, but exceed max_group_bytes together"))
+        elif too_big := _too_big(component, policy.rules):
+            skipped.append(Skip(name=names, reason=f"they share sources, but {too_big}"))
         else:
             yield _merge("overlap", component, chunk, policy.rules, "they share sources")
 
@@ -87,7 +87,7 @@ def _minor_merges(groups: Iterable[Group], policy: CompactionPolicy) -> Iterator
     by_chunk: dict[Chunk, list[Group]] = {}
     for group in groups:
         chunk = group.chunk
-        small = group.size < rules.target_block_bytes * len(group.members)
+        small = 2 * group.size < rules.target_block_bytes * len(group.members)
         if chunk is not None and chunk.granularity == policy.granularity.ingest and small:
             by_chunk.setdefault(chunk, []).append(group)
     for chunk, found in by_chunk.items():
@@ -96,7 +96,7 @@ def _minor_merges(groups: Iterable[Group], policy: CompactionPolicy) -> Iterator
             lambda group: group.size,
             ratio=rules.size_ratio,
             min_items=rules.min_inputs,
-            max_size=rules.max_group_bytes,
+            max_size=_most_bytes(rules),
         ):
             yield _merge("minor", run, chunk, rules, f"{len(run)} small groups in one {chunk.granularity}")
 
@@ -114,40 +114,58 @@ def _major_merges(groups: Iterable[Group], now: int, policy: CompactionPolicy, s
             skipped.append(Skip(name=chunk.label, reason="the chunk has not been over for offset_from_latest"))
             continue
         chosen = _worth_rewriting(found, policy)
-        if not chosen:
-            continue
-        if _too_big(chosen, policy.rules):
-            skipped.append(Skip(name=chunk.label, reason="the chunk exceeds max_group_bytes"))
-            continue
-        yield _merge("major", chosen, chunk, policy.rules, f"{len(chosen)} groups into one {chunk.granularity}")
+        too_big = _too_big(chosen, policy.rules)
+        if too_big:
+            skipped.append(Skip(name=chunk.label, reason=f"{len(chosen)} groups {too_big}, and are merged in parts"))
+        for part in _split(chosen, _most_bytes(policy.rules)) if too_big else [chosen] if chosen else []:
+            yield _merge("major", part, chunk, policy.rules, f"{len(part)} groups into one {chunk.granularity}")
 
 
 def _worth_rewriting(groups: list[Group], policy: CompactionPolicy) -> list[Group]:
-    """Return every finer group, and of the chunk's own those whose rewrite pays by the rule of size tiers."""
+    """Return every finer group, and of the chunk's own those whose rewrite pays by the rule of size tiers.
+
+    A group alone is left: it would come out as it is.
+    """
     major = policy.granularity.major
     finer = [group for group in groups if group.pattern.granularity != major]
     done = sorted((group for group in groups if group.pattern.granularity == major), key=lambda group: group.size)
-    chosen, total = finer, sum(group.size for group in finer)
     if not finer:
         tiered = runs(
             done,
             lambda group: group.size,
             ratio=policy.rules.size_ratio,
             min_items=policy.rules.min_inputs,
-            max_size=policy.rules.max_group_bytes,
+            max_size=_most_bytes(policy.rules),
         )
         return next(tiered, [])
+    chosen, total = finer, sum(group.size for group in finer)
     for group in done:
         if group.size > policy.rules.size_ratio * total:
             break
         chosen = [*chosen, group]
         total += group.size
-    return chosen
+    return chosen if len(chosen) > 1 else []
+
+
+def _split(groups: Iterable[Group], most: int) -> Iterator[list[Group]]:
+    """Yield runs of groups that follow each other in time, of at least two and at most `most` bytes."""
+    part: list[Group] = []
+    total = 0
+    for group in sorted(groups, key=lambda group: (group.min_time, group.first)):
+        if total + group.size > most:
+            if len(part) > 1:
+                yield part
+            part, total = [], 0
+        if group.size <= most:
+            part.append(group)
+            total += group.size
+    if len(part) > 1:
+        yield part
 
 
 def _merge(kind: str, groups: list[Group], chunk: Chunk, rules: Compaction, reason: str) -> Merge:
     size = sum(group.size for group in groups)
-    outputs = max(1, math.ceil(size / rules.target_block_bytes))
+    outputs = max(1, round(size / rules.target_block_bytes))
     blocks = tuple(sorted(block.ulid for group in groups for block in group.members))
     return Merge.model_validate(
         {
@@ -172,8 +190,16 @@ def _chunk_of(groups: list[Group]) -> Chunk | None:
     return covering_chunk(min(g.min_time for g in groups), max(g.max_time for g in groups), coarsest)
 
 
-def _too_big(groups: list[Group], rules: Compaction) -> bool:
-    return sum(group.size for group in groups) > rules.max_group_bytes
+def _most_bytes(rules: Compaction) -> int:
+    """Return how many bytes a merge may have: more than a whole run may rewrite would wait for ever."""
+    return min(rules.max_group_bytes, rules.max_bytes_per_run)
+
+
+def _too_big(groups: list[Group], rules: Compaction) -> str:
+    """Return which limit the groups exceed together, or an empty text."""
+    if sum(group.size for group in groups) <= _most_bytes(rules):
+        return ""
+    return f"exceed {'max_group_bytes' if rules.max_group_bytes <= rules.max_bytes_per_run else 'max_bytes_per_run'}"
 
 
 def _within_budget(merges: list[Merge], rules: Compaction, skipped: list[Skip]) -> list[Merge]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from drystone import ulids
 from drystone.block.folder import Folder
 from drystone.block.states import State, Times, state
 from drystone.plan.model import Delete, Mark, Plan, Skip, Unmark
-from drystone.timeline.groups import Group
+from drystone.plan.support import Support
+from drystone.timeline.pending import expired_before
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.timeline import Timeline
 
@@ -26,27 +28,53 @@ def justify(snapshot: Snapshot, timeline: Timeline, times: Times) -> dict[str, J
     """Return, by ULID, every block that may be removed, and why.
 
     That is: covered by a ready and unmarked group, out by an edit or a replacement, a twin, or left by a compaction
-    that died `group_timeout` ago. What holds the last rows of a source that is still read is never in it.
+    that died `group_timeout` ago. What holds the last rows of a source that is not retired or expired is never in it,
+    nor what alone tells that a source is replaced which is still there.
     """
+    support = Support(snapshot, timeline)
     found: dict[str, Justification] = {}
-    for name, by in timeline.covered.items():
-        needs = _unmarked_members(timeline.groups[by], snapshot)
-        if needs:
-            why = Justification(f"covered by group {by}", needs)
-            found.update({block.ulid: why for block in timeline.groups[name].blocks})
-    for name, reason in timeline.out.items():
-        if not _still_needed(timeline.groups[name], timeline):
-            found.update({block.ulid: Justification(reason) for block in timeline.groups[name].blocks})
+    for name, why in chain(
+        _covered(timeline, support), _out(timeline, support), _incomplete(snapshot, timeline, support, times)
+    ):
+        found.update(dict.fromkeys((block.ulid for block in timeline.groups[name].blocks), why))
     for ulid, name in timeline.twins.items():
-        needs = _unmarked_members(timeline.groups[name], snapshot)
-        if needs and ulid not in found:
+        needs = support.group(name)
+        if needs is not None and name in timeline.visible:
             found[ulid] = Justification(f"twin in group {name}", needs)
-    damaged = {damage.name for damage in timeline.damage}
-    for name, group in timeline.incomplete.items():
-        if name not in damaged and group.touched + times.group_timeout <= timeline.at:
-            why = Justification(f"incomplete group {name}, older than group_timeout", _holders(group, timeline))
-            found.update({block.ulid: why for block in group.blocks})
     return found
+
+
+def _covered(timeline: Timeline, support: Support) -> Iterator[tuple[str, Justification]]:
+    gone = timeline.gone
+    for name, by in timeline.covered.items():
+        group = timeline.groups[name]
+        needs = support.group(by)
+        if needs is None or support.keeps_replaced_away(group):
+            continue
+        replaced = () if gone.sources.isdisjoint(group.sources) else gone.sources & group.sources
+        more = support.sources(group, replaced) if replaced else ()
+        if more is not None:
+            yield name, Justification(f"covered by group {by}", tuple(dict.fromkeys((*needs, *more))))
+
+
+def _out(timeline: Timeline, support: Support) -> Iterator[tuple[str, Justification]]:
+    for name, reason in timeline.out.items():
+        group = timeline.groups[name]
+        needs = () if reason == "expired" else support.sources(group, group.sources)
+        if needs is not None and not support.keeps_replaced_away(group):
+            yield name, Justification(reason, needs)
+
+
+def _incomplete(
+    snapshot: Snapshot, timeline: Timeline, support: Support, times: Times
+) -> Iterator[tuple[str, Justification]]:
+    limit = expired_before(snapshot.edits)
+    for name, group in timeline.incomplete.items():
+        if group.touched + times.group_timeout > timeline.at:
+            continue
+        needs = () if group.max_time <= limit else support.sources(group, group.sources)
+        if needs is not None:
+            yield name, Justification(f"incomplete group {name}, older than group_timeout", needs)
 
 
 def plan_marks(snapshot: Snapshot, timeline: Timeline, times: Times, plan_id: str) -> Plan:
@@ -57,12 +85,15 @@ def plan_marks(snapshot: Snapshot, timeline: Timeline, times: Times, plan_id: st
     skipped: list[Skip] = []
     for ulid, folder in snapshot.folders.items():
         why = justified.get(ulid)
+        wanted = not folder.has_mark if why is not None else folder.mark is not None and folder.has_meta
+        if not wanted:
+            continue
         held = _held_by(snapshot, ulid, timeline.at)
-        if why is not None and not folder.has_mark and held:
+        if held:
             skipped.append(Skip(name=ulid, reason=held))
-        elif why is not None and not folder.has_mark:
+        elif why is not None:
             marks.append(Mark(ulid=ulid, reason=why.reason, needs=why.needs))
-        elif why is None and folder.mark is not None and folder.has_meta:
+        elif folder.mark is not None:
             reason = f"nothing supersedes it (it was marked: {folder.mark.details or 'no reason given'})"
             unmarks.append(Unmark(ulid=ulid, reason=reason))
     return _plan("mark", snapshot, timeline, times, plan_id, marks=marks, unmarks=unmarks, skipped=skipped)
@@ -79,21 +110,24 @@ def plan_sweep(snapshot: Snapshot, timeline: Timeline, times: Times, plan_id: st
         if delete is None:
             continue
         held = _held_by(snapshot, ulid, timeline.at)
-        if held or (pinned and delete.kind != "unfinished"):
+        if isinstance(delete, str):
+            skipped.append(Skip(name=ulid, reason=delete))
+        elif held or (pinned and delete.kind != "unfinished"):
             skipped.append(Skip(name=ulid, reason=held or "a long read has pinned the stream"))
         else:
             deletes.append(delete)
     return _plan("sweep", snapshot, timeline, times, plan_id, deletes=deletes, skipped=skipped)
 
 
-def _delete(folder: Folder, justified: Mapping[str, Justification], now: int, times: Times) -> Delete | None:
+def _delete(folder: Folder, justified: Mapping[str, Justification], now: int, times: Times) -> Delete | str | None:
+    """Return the deletion that is due, or why a block is left that looks due; None for one that does not."""
     match state(folder, now, times):
         case State.DELETABLE:
             why = justified.get(folder.ulid)
             if why is None:
-                return None
+                return "marked for deleteDelay, but nothing supersedes it: the next mark run takes the mark away"
             return Delete(ulid=folder.ulid, kind="marked", bytes=folder.size, reason=why.reason, needs=why.needs)
-        case State.DELETING:
+        case State.DELETING if _began(folder, now, times):
             reason = "its deletion had begun"
             return Delete(ulid=folder.ulid, kind="unfinished", bytes=folder.size, reason=reason)
         case State.PARTIAL if _idle(folder, now, times):
@@ -103,37 +137,20 @@ def _delete(folder: Folder, justified: Mapping[str, Justification], now: int, ti
             return None
 
 
+def _began(folder: Folder, now: int, times: Times) -> bool:
+    """Whether a remover took meta.json away, which it does deleteDelay after the mark at the soonest.
+
+    A mark that is younger, or that nobody can read, may lie in the folder of an upload that still runs.
+    """
+    if folder.mark is not None and folder.mark.deletion_time * 1000 + times.delete_delay <= now:
+        return True
+    return _idle(folder, now, times)
+
+
 def _idle(folder: Folder, now: int, times: Times) -> bool:
     """Whether neither the ULID nor any object is younger than syncDelay + deleteDelay: no writer is still at it."""
     youngest = max(ulids.time_of(folder.ulid), folder.last_activity)
     return youngest + times.sync_delay + times.delete_delay <= now
-
-
-def _unmarked_members(group: Group, snapshot: Snapshot) -> tuple[str, ...]:
-    names = tuple(block.ulid for block in group.members)
-    return () if any(snapshot.folders[name].has_mark for name in names) else names
-
-
-def _still_needed(group: Group, timeline: Timeline) -> bool:
-    """Whether a replaced source would come back if this group, which says that it is replaced, went first."""
-    return any(
-        pair.root in other.sources and pair not in other.retires
-        for pair in group.retires
-        for other in timeline.groups.values()
-        if other.id != group.id
-    )
-
-
-def _holders(group: Group, timeline: Timeline) -> tuple[str, ...]:
-    """Return the members of visible groups that hold the group's sources."""
-    return tuple(
-        sorted(
-            block.ulid
-            for visible in timeline.visible.values()
-            if visible.group.sources & group.sources
-            for block in visible.group.members
-        )
-    )
 
 
 def _held_by(snapshot: Snapshot, ulid: str, now: int) -> str:
