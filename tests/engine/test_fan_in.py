@@ -33,6 +33,13 @@ def test_a_plan_keeps_within_the_budget(inputs: int, row_bytes: int, open_bytes:
     assert plan.passes == 1 or plan.fan_in ** (plan.passes - 1) < inputs
 
 
+def test_several_passes_share_the_inputs_evenly() -> None:
+    """Where one pass does not do, as few inputs are open at once as the passes allow, and batches are large."""
+    plan = plan_fan_in(200, row_bytes=63, open_bytes=6_000_000, memory=512 * _MB, row_group_rows=131_072)
+    assert (plan.fan_in, plan.passes) == (15, 2)
+    assert plan.batch_rows > 20_000
+
+
 def test_a_budget_that_is_too_small_is_refused() -> None:
     """Not even two inputs: the error says how much memory it takes and what to change."""
     with pytest.raises(UsageError, match=r"needs [\d,]+ bytes.*may use 1,048,576.*memory_per_task"):

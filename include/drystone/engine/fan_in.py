@@ -46,11 +46,13 @@ def plan_fan_in(inputs: int, row_bytes: int, open_bytes: int, memory: int, row_g
         needed = memory - free + 2 * smallest
         msg = f"a merge of rows of {row_bytes} bytes needs {needed:,} bytes of memory, and may use {memory:,}."
         raise UsageError(msg, "Raise memory_per_task, or lower row_group_rows.")
+    passes = 1
+    while fan_in > 1 and fan_in**passes < inputs:
+        passes += 1
+    # No more inputs at once than the passes ask for: what an open one takes is better spent on larger batches.
+    while passes > 1 and (fan_in - 1) ** passes >= inputs:
+        fan_in -= 1
     fan_in = max(1, fan_in)
     batch = (free - fan_in * open_bytes) // (fan_in * per_row)
     batch = max(_MIN_BATCH, min(batch, _MAX_BATCH, _MAX_WINDOW // fan_in))
-    passes, left = 1, inputs
-    while left > fan_in:
-        left = -(-left // fan_in)
-        passes += 1
     return MergePlan(fan_in, batch, passes)
