@@ -18,7 +18,6 @@ from drystone.block.marks import DeletionMark, NoCompactMark
 from drystone.block.meta import Extension, Meta
 from drystone.block.record import StreamRecord
 from drystone.block.schema import Schema
-from drystone.cli import exits
 from drystone.cli.app import app
 from drystone.config.schema import json_schema
 from drystone.ingest.files import FileDone, FilePlan
@@ -58,12 +57,97 @@ FORMATS: dict[str, type[BaseModel]] = {
     "run-report": RunReport,
 }
 """Every JSON object in a bucket, by the name of its schema; docs/reference/layout.md says where it lies."""
-TERMINAL = f"""# The terminal
+TERMINAL = """# The terminal
 
-<!-- Written by `make docs` from include/drystone/cli. -->
+<!-- Written by `make docs` from include/drystone/cli; the beginning is in docs/generate.py. -->
 
-Tables for people, `--json` for programs.
-{exits.MEANING}
+Tables for people, `--json` for programs: one document, whose times are ms since the epoch and whose sizes are bytes.
+Verbs that only look take `--bucket URL` instead of a configuration file: a stream's own record in the bucket says all
+that reading needs. Nothing here changes a stream; what a job would do is shown by `plan`.
+
+| exit code | meaning |
+|---|---|
+| 0 | done, and for `verify`: nothing is wrong |
+| 1 | something is wrong with the data: findings, or rows that cannot be read |
+| 2 | wrong use or configuration |
+| 3 | the store failed, or something else that another attempt may survive |
+
+An error is one line on stderr that says what is wrong, where, and what to do; a wrong configuration has one line for
+each wrong value.
+
+## Examples
+
+The streams, the blocks of one, and those in one state:
+
+```bash
+drystone ls
+drystone ls flights
+drystone ls flights --state Fresh --state Partial
+```
+
+What a stream lives by, and all that is wrong with it; then everything about its oldest block:
+
+```bash
+drystone inspect flights
+BLOCK=$(drystone ls flights --json | python -c 'import json, sys; print(json.load(sys.stdin)["blocks"][0]["ulid"])')
+drystone inspect flights "$BLOCK"
+```
+
+What the next runs would merge, mark and delete, and why not more:
+
+```bash
+drystone plan flights
+drystone plan flights --kind major --json
+drystone plan flights --kind mark
+drystone plan flights --kind sweep
+```
+
+Whether everything is there, by metadata in seconds, or by reading every row:
+
+```bash
+drystone verify flights
+drystone verify flights --deep
+drystone verify flights "$BLOCK" --deep --json
+```
+
+Rows, their number and content checksum, and files in other formats:
+
+```bash
+drystone read flights --start 2013-01-01 --end 2013-01-02 --columns carrier,flight,dest --limit 5
+drystone read flights --count
+drystone read flights --format csv --output flights.csv
+drystone read flights --format parquet --output flights.parquet
+drystone read flights --json --limit 100 | head -n 3
+```
+
+The files that hold these rows at this moment, each with its filter; without a configuration file:
+
+```bash
+drystone files flights --json
+drystone files flights --bucket file:build/demo/bucket --start 2013-01-01T12:00:00Z
+```
+
+The configuration:
+
+```bash
+drystone config check
+drystone config schema > drystone.schema.json
+```
+
+## JSON documents
+
+| command | keys of the document |
+|---|---|
+| `ls` | `streams`: of each `stream`, `bucket`, `visible`, `blocks`, `rows`, `problems`, `damage`, `error`, … |
+| `ls STREAM` | `stream`, `at`, `blocks`: of each `ulid`, `state`, `why`, `level`, `chunk`, `rows`, `group`, … |
+| `inspect STREAM` | `stream`, `at`, `record`, `stats`, `states`, `edits`, `holds`, `pins`, `damage`, `problems`, … |
+| `inspect STREAM ULID` | `ulid`, `state`, `why`, `meta`, `sources`, `parents`, `covered_by`, `covers`, `files`, … |
+| `plan` | those of [the plan](formats/plan.schema.json) that a job would execute |
+| `verify` | `stream`, `at`, `deep`, `rows`, …, `findings`: `severity`, `kind`, `block`, `file`, `what`, `to_do` |
+| `read` | an object for each row, one a line; with `--count` `rows` and `checksum` |
+| `files` | `stream`, `files`: of each `uri`, `size`, `block`, `filter` |
+| `config check` | `file`, `streams`: of each `stream`, `bucket`, `exists`, … |
+| `airflow setup` | `done`: what was done, in words |
 """
 SECTIONS = {
     "Config": "The file",

@@ -211,6 +211,17 @@ def test_a_mark_that_names_another_block(busy: Busy) -> None:
     assert rows_of(lake) == truth
 
 
+def test_a_guard_that_cannot_be_read(busy: Busy) -> None:
+    """An object of Drystone's own that cannot be read is reported by its key, and reads go on."""
+    lake, truth = busy
+    key = f"{keys.pins(STREAM)}broken.json"
+    lake.bucket.put(key, b"{")
+    (found,) = findings(lake)
+    assert (found["severity"], found["kind"], found["file"]) == ("problem", "unreadable", key)
+    assert f"{key} cannot be read" in lake.drystone("inspect", STREAM).out
+    assert rows_of(lake) == truth
+
+
 def test_a_mark_that_cannot_be_read(busy: Busy) -> None:
     """A mark that cannot be read keeps its block from being deleted, and is reported by name."""
     lake, truth = busy

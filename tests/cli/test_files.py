@@ -19,7 +19,7 @@ Busy = tuple[Lake, list[Row]]
 def read_with_duckdb(files: Iterable[dict[str, str]]) -> pa.Table:
     """Return the rows of listed files, each with its own filter."""
     parts = [
-        f"SELECT * EXCLUDE (__source) FROM read_parquet('{file['uri']}') WHERE {file['filter'] or 'true'}"  # noqa: S608 - this is how it is used
+        f"SELECT * EXCLUDE (__source) FROM read_parquet('{file['uri']}') WHERE {file['filter'] or 'true'}"
         for file in files
     ]
     with duckdb.connect() as connection:
@@ -71,7 +71,7 @@ def test_duckdb_pandas_and_arrow_read_a_block(busy: Busy) -> None:
     folder = lake.file("x", "chunks")
     wanted = values(lake.given["x"])
     with duckdb.connect() as connection:
-        by_duckdb = connection.sql(f"SELECT * FROM '{folder}/*.parquet'").to_arrow_table()  # noqa: S608 - as documented
+        by_duckdb = connection.sql(f"SELECT * FROM '{folder}/*.parquet'").to_arrow_table()
     by_pandas = pd.read_parquet(folder)
     by_arrow = pq.read_table(folder)
     by_dataset = ds.dataset(folder).to_table()

@@ -21,6 +21,7 @@ from drystone.block import edits, keys
 from drystone.bucket import LocalBucket, MemoryBucket
 from drystone.engine.arrow_schema import SOURCE_COLUMN
 from drystone.engine.audit import Entry, append
+from drystone.engine.chunk_file import ChunkFile
 from drystone.engine.findings import Finding
 from drystone.engine.index import IndexEntry, read_index, write_index
 from drystone.engine.verify import Verification, _check_owners, verify_stream
@@ -81,11 +82,19 @@ def rewrite_index(lake: Lake, change: Callable[[list[IndexEntry]], list[IndexEnt
 
 
 def rewrite_chunk(lake: Lake, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Change the rows of `a`, row groups of eight as before, and let meta.json say that its bytes are right."""
+    """Change the rows of `a`, row groups of eight as before, and let meta.json and the index say where they are."""
     table = change(pq.read_table(lake.file("a", CHUNK)))
-    path = lake.folder / "chunk"
-    pq.write_table(table, path, row_group_size=8, store_schema=False)
-    replace(lake, CHUNK, path.read_bytes())
+    chunk = ChunkFile(lake.folder, 1, table.schema, lake.config.sort_key)
+    for start in range(0, table.num_rows, 8):
+        chunk.write(table.slice(start, 8).combine_chunks().to_batches()[0])
+    chunk.close()
+    replace(lake, CHUNK, chunk.path.read_bytes())
+
+    def moved(entries: list[IndexEntry]) -> list[IndexEntry]:
+        places = zip(entries, chunk.places, strict=True)
+        return [dataclasses.replace(entry, offset=place[1], length=place[2]) for entry, place in places]
+
+    rewrite_index(lake, moved)
 
 
 def with_column(table: pa.Table, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Table:
@@ -364,7 +373,7 @@ def test_a_missing_file_of_sources(lake: Lake) -> None:
     lake.file("b", "sources").unlink()
     (finding,) = verify(lake).findings
     assert (finding.block, finding.kind) == (lake.ulid("b"), "unreadable-meta")
-    assert "its file of sources is missing" in finding.what
+    assert "its file of sources, which meta.json names, is missing" in finding.what
 
 
 def test_a_source_with_two_owners(lake: Lake) -> None:
@@ -388,7 +397,7 @@ def test_a_source_with_two_owners(lake: Lake) -> None:
 
 def test_a_block_of_another_tool(lake: Lake) -> None:
     """A block without Drystone's part is named as another tool's; its files are checked all the same."""
-    rewrite_meta(lake, lambda meta: meta["thanos"].update(extensions={}))
+    rewrite_meta(lake, lambda meta: meta["thanos"].update(extensions={}, source="sidecar"))
     assert found(lake) == [("foreign", "")]
     lake.file("a", CHUNK).unlink()
     assert ("missing-file", CHUNK) in found(lake)

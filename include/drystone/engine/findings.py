@@ -31,6 +31,7 @@ _TO_DO = {
     "future": "Set the clock of the machine that wrote it; the block stays Fresh until its time has come.",
     "foreign": "Keep other tools' blocks in a prefix of their own.",
     "foreign-mark": "Remove the mark if the block shall stay; nothing is deleted that is not superseded.",
+    "unreadable": "Restore the object or remove it; until then the remover keeps off what it may speak of.",
     "unreadable-mark": "Remove the mark: while it is there, the block is neither compacted nor deleted.",
     "disagreeing-group": "Restore the meta.json that was changed; the blocks of one group were written to agree.",
     "narrow-replacement": "Nothing is lost; remove the wider group's block by hand if it was a mistake.",

@@ -17,7 +17,6 @@ has a null there, and the minimum only if all have. The key-value metadata `drys
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,9 +86,10 @@ def read_index(source: bytes | Path | IO[bytes] | pa.NativeFile) -> list[IndexEn
 
     Raises UnreadableBlockError for what is no index, or one of another version.
     """
-    file = io.BytesIO(source) if isinstance(source, bytes) else source
+    file = pa.BufferReader(source) if isinstance(source, bytes) else source
     try:
-        table = pq.read_table(file)
+        # Without threads: one of Arrow's that still lets go of our bytes when the program ends would abort it.
+        table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
     except pa.ArrowInvalid as error:
         raise UnreadableBlockError(f"an index cannot be read: {error}.", "Verify its block.") from None
     version = (table.schema.metadata or {}).get(_VERSION_KEY)

@@ -89,7 +89,7 @@ def _sources_in(bucket: Bucket, key: str, size: int) -> frozenset[str]:
         if SOURCE_COLUMN not in parquet.schema_arrow.names:
             raise DamagedStreamError(f"{key} has no column {SOURCE_COLUMN}.")
         found: set[str] = set()
-        for batch in parquet.iter_batches(columns=[SOURCE_COLUMN]):
+        for batch in parquet.iter_batches(columns=[SOURCE_COLUMN], use_threads=False):
             values = pc.unique(batch.column(0).dictionary_decode())
             if values.null_count or any(len(raw) != _SOURCE_BYTES for raw in values.to_pylist()):
                 raise DamagedStreamError(f"{key} has rows without a source.")

@@ -118,7 +118,7 @@ def _from_timeline(snapshot: Snapshot, timeline: Timeline) -> Iterator[Finding]:
                 yield problem("unreadable-meta", odd.name, META_FILE, odd.text)
         elif folder in snapshot.folders:
             yield problem(odd.kind, folder, file, odd.text)
-        elif odd.name in snapshot.strays:
+        elif file:
             yield problem(odd.kind, "", odd.name, odd.text)
         else:
             yield problem(odd.kind, odd.name, "", odd.text)

@@ -96,7 +96,7 @@ class _Block:
                 found = [*self._check_schema(parquet, file)]
                 for ordinal in range(parquet.num_row_groups):
                     with decoding(f"{where}, row group {ordinal}"):
-                        table = parquet.read_row_group(ordinal)
+                        table = parquet.read_row_group(ordinal, use_threads=False)
                     found += self._check_rows(table, file, ordinal, rows)
         except DamagedStreamError as error:
             return [damage("content", self.meta.ulid, file.rel_path, error.message)]

@@ -170,7 +170,9 @@ def _read_file(
             needed |= expressions.columns_of(edit, time)
         # An old block may have none of the columns; one is read all the same, for it tells how many rows there are.
         columns = [name for name in own.names if name in needed] or [time]
-        batches = parquet.iter_batches(columns=columns, row_groups=groups)
+        # A thread of Arrow's that still holds a file of Python's when the program ends would abort it.
+        threads = isinstance(source, pa.OSFile)
+        batches = parquet.iter_batches(columns=columns, row_groups=groups, use_threads=threads)
         while True:
             with decoding(where):
                 batch = next(batches, None)
