@@ -140,7 +140,10 @@ def build_output(task: OutputTask) -> Output:
         return Output(task.recipe.merge.key, error=str(error), retryable=error.retryable)
     except Exception as error:  # noqa: BLE001 - the boundary: whatever happened to one merge is its result
         traceback.print_exc()
-        return Output(task.recipe.merge.key, error=f"{type(error).__name__}: {error}", retryable=True)
+        # An error of the operating system has a number; without one it is Arrow's, of what it was given to read.
+        damaged = isinstance(error, pa.ArrowInvalid) or (isinstance(error, OSError) and error.errno is None)
+        line = " ".join(f"{type(error).__name__}: {error}".split())
+        return Output(task.recipe.merge.key, error=line, retryable=not damaged)
 
 
 def _build(task: OutputTask, folder: Path) -> Output:

@@ -57,8 +57,10 @@ def describe(name: str, open_file: Callable[[], File]) -> SortedFile:
         try:
             source = stack.enter_context(contextlib.closing(_source(open_file())))
             parquet = pq.ParquetFile(source, pre_buffer=False)
-        except pa.ArrowInvalid as error:
-            raise InputError(f"{name} is no Parquet file: {error}.") from None
+        except (pa.ArrowInvalid, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # The operating system's. Arrow's own, for a damaged footer, has no number.
+            raise InputError(f"{name} is no Parquet file: {' '.join(str(error).split())}.") from None
         metadata, schema = parquet.metadata, parquet.schema_arrow.remove_metadata()
     if metadata.num_columns != len(schema):
         raise InputError(f"{name} has nested columns.", "Blocks hold plain columns only.")
