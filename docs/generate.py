@@ -81,8 +81,7 @@ The streams, the blocks of one, and those in one state:
 
 ```bash
 drystone ls
-drystone ls flights
-drystone ls flights --state Fresh --state Partial
+drystone ls flights --state Fresh --state Healthy
 ```
 
 What a stream lives by, and all that is wrong with it; then everything about its oldest block:
@@ -93,21 +92,18 @@ BLOCK=$(drystone ls flights --json | python -c 'import json, sys; print(json.loa
 drystone inspect flights "$BLOCK"
 ```
 
-What the next runs would merge, mark and delete, and why not more:
+What the next runs would merge (`--kind minor`, `major`), mark (`mark`) and delete (`sweep`), and why not more:
 
 ```bash
 drystone plan flights
-drystone plan flights --kind major --json
-drystone plan flights --kind mark
-drystone plan flights --kind sweep
+drystone plan flights --kind mark --json
 ```
 
 Whether everything is there, by metadata in seconds, or by reading every row:
 
 ```bash
 drystone verify flights
-drystone verify flights --deep
-drystone verify flights "$BLOCK" --deep --json
+drystone verify flights "$BLOCK" --deep
 ```
 
 Rows, their number and content checksum, and files in other formats:
@@ -115,16 +111,14 @@ Rows, their number and content checksum, and files in other formats:
 ```bash
 drystone read flights --start 2013-01-01 --end 2013-01-02 --columns carrier,flight,dest --limit 5
 drystone read flights --count
-drystone read flights --format csv --output flights.csv
 drystone read flights --format parquet --output flights.parquet
-drystone read flights --json --limit 100 | head -n 3
+drystone read flights --json --columns carrier,event_time | head -n 3
 ```
 
-The files that hold these rows at this moment, each with its filter; without a configuration file:
+The files that hold these rows at this moment, each with its filter; here without a configuration file:
 
 ```bash
-drystone files flights --json
-drystone files flights --bucket file:build/demo/bucket --start 2013-01-01T12:00:00Z
+drystone files flights --bucket file:build/demo/bucket --start 2013-01-01T12:00:00Z --json
 ```
 
 The configuration:
