@@ -38,16 +38,21 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, year: pa.Table) -> Iterato
 
 
 def backfill(home: AirflowHome, client: AirflowClient, *more: str) -> list[dict[str, str]]:
-    """Backfill the week by Airflow's command, and wait for its runs."""
+    """Backfill the week by Airflow's command, and wait for its runs.
+
+    The DAG is paused while they are made. SQLite refuses what another program writes between this one's read and write;
+    Airflow then takes back what it has made so far, under which a scheduler that already works on it breaks down.
+    """
+    client.pause(f"{STREAM}__ingest")
     command = ["backfill", "create", "--dag-id", f"{STREAM}__ingest", "--from-date", WEEK[0], "--to-date", WEEK[-1]]
     for left in reversed(range(10)):
         try:
             home.airflow(*command, *more)
             break
         except AirflowError as error:
-            # SQLite refuses what another program writes between this one's read and write; Airflow then undoes all.
             if not left or "database is locked" not in str(error):
                 raise
+    client.unpause(f"{STREAM}__ingest")
     wait_until(
         lambda: all(run["state"] in {"success", "failed"} for run in of_backfills(client)), 600, "backfill is over"
     )

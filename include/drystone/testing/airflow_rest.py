@@ -13,6 +13,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+HANGS_AFTER = 120.0
+"""Seconds without a heartbeat after which a program counts as hanging."""
 _RUN_OVER = {"success", "failed"}
 
 
@@ -80,6 +82,10 @@ class AirflowClient:
         """Let the DAG's schedule and its runs begin; raises AirflowError if there is no such DAG."""
         self.call("PATCH", f"/dags/{dag_id}", {"is_paused": False})
 
+    def pause(self, dag_id: str) -> None:
+        """Let the DAG begin nothing new."""
+        self.call("PATCH", f"/dags/{dag_id}", {"is_paused": True})
+
     def import_errors(self) -> list[str]:
         """Return what is wrong with DAG files."""
         return [error["stack_trace"] for error in self.call("GET", "/importErrors")["import_errors"]]
@@ -118,9 +124,10 @@ class AirflowClient:
     def follow(self, dag_id: str, run_id: str, seconds: float) -> Iterator[list[Task]]:
         """Yield the run's tasks again and again until it is over; the last time as they ended.
 
-        Raises AirflowError if it is not over after so many `seconds`.
+        Raises AirflowError if it is not over after so many `seconds`, or if one of Airflow's programs hangs meanwhile.
         """
         deadline = time.monotonic() + seconds
+        alive = time.monotonic()
         while True:
             over = self.run(dag_id, run_id)["state"] in _RUN_OVER
             yield self.tasks(dag_id, run_id)
@@ -128,6 +135,10 @@ class AirflowClient:
                 return
             if time.monotonic() > deadline:
                 raise AirflowError(f"{dag_id} {run_id} is not over after {seconds:.0f} s")
+            if self.healthy():
+                alive = time.monotonic()
+            elif time.monotonic() - alive > HANGS_AFTER:
+                raise AirflowError(f"{dag_id} {run_id}: Airflow is ill: {self.health()}")
             time.sleep(0.5)
 
     def wait(self, dag_id: str, run_id: str, seconds: float) -> str:
