@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 import statistics
+import sys
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -63,6 +64,7 @@ def race(contenders: Sequence[Contender], repeat: int, folder: Path) -> list[Res
             contender = result.contender
             seconds, answer = _once(contender, folder)
             result.seconds.append(seconds)
+            print(f"  {contender.name}: {seconds:.2f} s", file=sys.stderr, flush=True)
             name, expected = answers.setdefault(contender.kind, (contender.name, answer))
             if answer != expected:
                 msg = f"{name} answers {expected}, {contender.name} answers {answer}"
