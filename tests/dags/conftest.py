@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from drystone import jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
@@ -34,6 +37,12 @@ streams:
     sort_key: [at]
     ingest: {{path: "in/%Y-%m-%d/*.csv", format: csv, schedule: "@daily", start_date: "2013-01-01"}}
     lifecycle: {{schedule: null}}
+"""
+
+SUBMIT = """#!/bin/sh
+# Everything from the script's name on is the job's.
+while ! expr "$1" : '.*drystone_.*[.]py$' > /dev/null; do shift; done
+exec {python} "$@"
 """
 
 # Airflow reads its environment when it is first imported, which test modules do: a fixture would come too late.
@@ -72,6 +81,29 @@ def config_file(tmp_path: Path) -> Path:
     file = tmp_path / "drystone.yaml"
     file.write_text(CONFIG.format(sync="400ms", delete="500ms"))
     return file
+
+
+@pytest.fixture
+def job_standins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand-ins for the jobs (standin.py), and the connection that `drystone airflow setup` makes; their folder."""
+    shutil.copy(jobs.script("upload").with_name("log4j2.properties"), tmp_path)
+    for verb in jobs.VERBS:
+        shutil.copy(Path(__file__).with_name("standin.py"), tmp_path / f"drystone_{verb}.py")
+    monkeypatch.setattr(jobs, "script", lambda verb: tmp_path / f"drystone_{verb}.py")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[*]"}))
+    return tmp_path
+
+
+@pytest.fixture
+def submit_standin(job_standins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins for the jobs and for spark-submit, which runs them without a JVM."""
+    from drystone.airflow import hook  # noqa: PLC0415 -- as above
+
+    submit = job_standins / "spark-submit"
+    submit.write_text(SUBMIT.format(python=sys.executable))
+    submit.chmod(0o755)
+    path = f"{job_standins}{os.pathsep}{os.environ['PATH']}"
+    monkeypatch.setattr(hook, "child_environment", lambda _: os.environ | {"PATH": path})
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,6 @@ Real ones run under the real scheduler, in test_scheduler.py.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +16,11 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from drystone import jobs
-from drystone.airflow import hook
 from drystone.airflow.run_report import RunReport
 from drystone.airflow.runs import results_prefix
 from drystone.bucket import LocalBucket
 
 ROOT = Path(__file__).resolve().parents[2]
-SUBMIT = """#!/bin/sh
-# Runs the job without a JVM: everything from the script's name on is the job's.
-while ! expr "$1" : '.*drystone_.*[.]py$' > /dev/null; do shift; done
-exec {python} "$@"
-"""
 
 
 @pytest.fixture
@@ -40,17 +30,8 @@ def bucket(airflow_home: Path) -> LocalBucket:
 
 
 @pytest.fixture
-def standins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Path) -> Any:
+def standins(submit_standin: None, monkeypatch: pytest.MonkeyPatch, database: Path) -> Any:
     """A function that sets what the job of each task does."""
-    shutil.copy(jobs.script("upload").with_name("log4j2.properties"), tmp_path)
-    for verb in jobs.VERBS:
-        shutil.copy(Path(__file__).with_name("standin.py"), tmp_path / f"drystone_{verb}.py")
-    monkeypatch.setattr(jobs, "script", lambda verb: tmp_path / f"drystone_{verb}.py")
-    submit = tmp_path / "spark-submit"
-    submit.write_text(SUBMIT.format(python=sys.executable))
-    submit.chmod(0o755)
-    monkeypatch.setattr(hook, "child_environment", lambda _: os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[*]"}))
 
     def program(**todo: Any) -> None:
         monkeypatch.setenv("STANDIN", json.dumps({name.replace("__", "."): what for name, what in todo.items()}))

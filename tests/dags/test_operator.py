@@ -1,10 +1,9 @@
-"""The operator with the real spark-submit and a job that does what the test says."""
+"""The operator, with a job that does what the test says."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from drystone import jobs
 from drystone.airflow import hook
 from drystone.airflow.operator import DrystoneSparkOperator
 from drystone.bucket import LocalBucket
-
-STANDIN = Path(__file__).with_name("standin.py")
 
 
 class Instance:
@@ -34,24 +31,6 @@ class Instance:
         self.xcoms[key] = value
 
 
-@pytest.fixture
-def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the job scripts: the real logging configuration, and the stand-in under each verb's name."""
-    folder = tmp_path / "scripts"
-    folder.mkdir()
-    shutil.copy(jobs.script("upload").with_name("log4j2.properties"), folder)
-    for verb in jobs.VERBS:
-        shutil.copy(STANDIN, folder / f"drystone_{verb}.py")
-    monkeypatch.setattr(jobs, "script", lambda verb: folder / f"drystone_{verb}.py")
-    return folder
-
-
-@pytest.fixture
-def local_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection that `drystone airflow setup` makes."""
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[*]"}))
-
-
 def run(
     config_file: Path, monkeypatch: pytest.MonkeyPatch, todo: dict[str, Any], verb: jobs.Verb = "upload", **kwargs: Any
 ) -> tuple[Any, Instance]:
@@ -64,9 +43,10 @@ def run(
     return operator.execute({"ti": instance}), instance
 
 
-@pytest.mark.usefixtures("scripts", "local_spark")
+@pytest.mark.spark
+@pytest.mark.usefixtures("job_standins")
 def test_a_job_that_succeeds_leaves_a_small_xcom(config_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """XCom holds ids, keys and numbers, no list of blocks; the environment's programs need not be on PATH."""
+    """Real spark-submit, not on PATH: XCom holds ids, keys and numbers, no list of blocks."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     todo = {"result": {"blocks": ["A", "B"], "report": "Two blocks."}}
     returned, instance = run(config_file, monkeypatch, todo, request={"path": "in/a.csv"}, plan_only="True")
@@ -81,7 +61,7 @@ def test_a_job_that_succeeds_leaves_a_small_xcom(config_file: Path, monkeypatch:
     assert json.loads(str(summary["request"])) == {"interval": None, "path": "in/a.csv"}
 
 
-@pytest.mark.usefixtures("scripts", "local_spark")
+@pytest.mark.usefixtures("submit_standin")
 def test_a_plan_becomes_arguments_of_mapped_tasks(config_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan's batches come back as the arguments that the compaction is mapped over, with their labels."""
     request = {"kind": "minor", "batches": 2}
@@ -91,7 +71,7 @@ def test_a_plan_becomes_arguments_of_mapped_tasks(config_file: Path, monkeypatch
     ]
 
 
-@pytest.mark.usefixtures("scripts", "local_spark")
+@pytest.mark.usefixtures("submit_standin")
 def test_a_job_that_dies_is_tried_again(config_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No result object is a transient failure, and an earlier try's result is not taken for this one's."""
     key = "events/.reports/events__ingest.manual__1.upload.json"
@@ -102,7 +82,7 @@ def test_a_job_that_dies_is_tried_again(config_file: Path, monkeypatch: pytest.M
     assert not isinstance(caught.value, AirflowFailException)
 
 
-@pytest.mark.usefixtures("scripts", "local_spark")
+@pytest.mark.usefixtures("submit_standin")
 @pytest.mark.parametrize("retryable", [True, False])
 def test_a_job_that_fails_says_if_trying_again_helps(
     config_file: Path, monkeypatch: pytest.MonkeyPatch, *, retryable: bool
@@ -114,14 +94,15 @@ def test_a_job_that_fails_says_if_trying_again_helps(
     assert isinstance(caught.value, AirflowFailException) is not retryable
 
 
-@pytest.mark.usefixtures("scripts")
+@pytest.mark.usefixtures("submit_standin")
 def test_a_missing_connection_is_refused(config_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the connection nothing is submitted, least of all to YARN; the message says how to get it."""
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
     with pytest.raises(AirflowFailException, match=r"no connection 'spark_default'.*drystone airflow setup"):
         run(config_file, monkeypatch, {})
 
 
-@pytest.mark.usefixtures("scripts")
+@pytest.mark.usefixtures("submit_standin")
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_local_bucket_is_refused_on_a_cluster(
     config_file: Path, monkeypatch: pytest.MonkeyPatch, *, shared: bool
@@ -137,7 +118,7 @@ def test_a_local_bucket_is_refused_on_a_cluster(
     assert bool(submitted) is shared
 
 
-@pytest.mark.usefixtures("local_spark")
+@pytest.mark.usefixtures("submit_standin")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
