@@ -33,8 +33,13 @@ _OURS = {error.__name__: error for error in (BucketError, InputError, SourceChan
 _FROM_WORKER = re.compile(r"drystone\.errors\.(\w+): ([^\n]*)")
 
 
-def translate(error: PySparkException | Py4JError) -> DrystoneError:
-    """Return the error to report for what Spark raised: the innermost cause that is ours, else Spark's first line."""
+def translate(error: Exception) -> DrystoneError:
+    """Return the error to report for what ended a job, whoever raised it."""
+    return _of_spark(error) if isinstance(error, PySparkException | Py4JError) else _unforeseen(error)
+
+
+def _of_spark(error: PySparkException | Py4JError) -> DrystoneError:
+    """Return the innermost cause that is ours, else Spark's first line."""
     text = str(error)
     if found := _RAISED.search(text):
         return InputError(found[1])
@@ -56,7 +61,7 @@ def _headline(text: str) -> str:
     return re.sub(r"^[\w.$]+(?:Exception|Error): ", "", found)
 
 
-def unforeseen(error: Exception) -> DrystoneError:
+def _unforeseen(error: Exception) -> DrystoneError:
     """Return the error to report for what nobody has thought of: a failing machine may be tried again, a bug not."""
     line = " ".join(f"{type(error).__name__}: {error}".split())
     if isinstance(error, OSError):

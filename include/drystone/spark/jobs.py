@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from py4j.protocol import Py4JError
 from pydantic import ValidationError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from drystone import clock
@@ -23,7 +21,7 @@ from drystone.errors import DrystoneError
 from drystone.jobs import REQUESTS, JobResult, Verb, result_key
 from drystone.spark import compact, detect, removal, session, upload
 from drystone.spark.context import JobContext
-from drystone.spark.failures import translate, unforeseen
+from drystone.spark.failures import translate
 from drystone.spark.outcome import Outcome
 from drystone.tracker import ListingTracker
 
@@ -90,12 +88,9 @@ def run(
         outcome = _HANDLERS[verb](job, request)
     except DrystoneError as raised:
         error = raised
-    except (PySparkException, Py4JError) as raised:
-        traceback.print_exc()
-        error = translate(raised)
     except Exception as raised:  # noqa: BLE001 - the boundary: whatever happened is this job's result
         traceback.print_exc()
-        error = unforeseen(raised)
+        error = translate(raised)
     if error is None and outcome.failures:
         error = DrystoneError(f"{len(outcome.failures)} actions failed, the others were done: {outcome.failures[0]}")
         error.retryable = outcome.retryable
