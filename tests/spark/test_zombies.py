@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from flight_streams import SYNC_DELAY, Flights
+from kills import kill_python_workers
 from pyspark.sql import SparkSession
 
 import drystone
@@ -49,23 +48,6 @@ def assert_clean(stream: Flights) -> None:
     assert stream.read() == stream.truth
 
 
-def python_workers() -> list[int]:
-    """Return the processes that run Spark's Python tasks for this test's Spark."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError):
-            continue
-        if b"pyspark.daemon" in command and parent != os.getpid():
-            found.append((int(folder.name), parent))
-    daemons = {pid for pid, _ in found} & {parent for _, parent in found}
-    return [pid for pid, parent in found if parent in daemons]
-
-
 def test_two_drivers_at_once(spark: SparkSession, stream: Flights) -> None:
     """An upload, then a compaction, run twice at once: reads stay exact, and the next run cleans up."""
     with ThreadPoolExecutor(2) as pool:
@@ -98,9 +80,7 @@ def test_spark_tasks_that_run_again_after_their_upload(spark: SparkSession, stre
             assert time.monotonic() < deadline, "no blocks"
             assert not upload.done(), upload.result().error
             time.sleep(0.005)
-        workers = python_workers()
-        for pid in workers:
-            os.kill(pid, signal.SIGKILL)
+        workers = kill_python_workers()
         result = upload.result()
     assert workers
     assert result.ok, result.error

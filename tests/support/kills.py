@@ -25,21 +25,37 @@ def processes() -> dict[int, tuple[int, str]]:
     return found
 
 
-def kill_tree(*words: str) -> list[int]:
-    """Kill every process whose command line has all these words, and all that they started; return the ids."""
-    running = processes()
-    doomed = {pid for pid, (_, command) in running.items() if all(word in command for word in words)} - {os.getpid()}
-    while True:
-        children = {pid for pid, (parent, _) in running.items() if parent in doomed} - doomed
-        if not children:
-            break
-        doomed |= children
+def descendants(running: dict[int, tuple[int, str]], of: set[int]) -> set[int]:
+    """Return all that these processes started, directly or not."""
+    found: set[int] = set()
+    while children := {pid for pid, (parent, _) in running.items() if parent in found | of} - found - of:
+        found |= children
+    return found
+
+
+def kill(doomed: set[int]) -> list[int]:
+    """Send SIGKILL to these processes; return their ids."""
     for pid in doomed:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
     return sorted(doomed)
+
+
+def kill_tree(*words: str) -> list[int]:
+    """Kill what this process started and whose command line has all these words, and what that started."""
+    running = processes()
+    ours = descendants(running, {os.getpid()})
+    doomed = {pid for pid in ours if all(word in running[pid][1] for word in words)}
+    return kill(doomed | descendants(running, doomed))
+
+
+def kill_python_workers() -> list[int]:
+    """Kill the workers that run Python tasks for the Spark of this process, and not the daemon that forks them."""
+    running = processes()
+    ours = {pid for pid in descendants(running, {os.getpid()}) if "pyspark.daemon" in running[pid][1]}
+    return kill({pid for pid in ours if running[pid][0] in ours})
 
 
 @contextmanager
