@@ -171,6 +171,7 @@ def test_an_index_that_contradicts_its_meta(
     ("change", "says"),
     [
         (first({"min_time": FIRST_DAY + 30 * HOUR // 6}), "its time range"),
+        (first({"offset": 5}), "its place in the file"),
         (first({"mins": ("Aalborg", 0)}), "the least value of a sort column"),
         (first({"maxs": ("Zagreb", 0)}), "the greatest value of a sort column"),
         (

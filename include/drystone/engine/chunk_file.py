@@ -55,7 +55,7 @@ class ChunkFile:
         self._writer.close()
         self._file.close()
         metadata = pq.read_metadata(self.path)
-        self.places = [(group, *_extent(metadata.row_group(group))) for group in range(metadata.num_row_groups)]
+        self.places = [(group, *extent(metadata.row_group(group))) for group in range(metadata.num_row_groups)]
         return self.path.stat().st_size
 
     def _open(self, schema: pa.Schema) -> None:
@@ -86,7 +86,7 @@ class ChunkFile:
         return None
 
 
-def _extent(group: pq.RowGroupMetaData) -> tuple[int, int]:
+def extent(group: pq.RowGroupMetaData) -> tuple[int, int]:
     """Return where the row group's bytes begin, and how many there are."""
     starts, size = [], 0
     for position in range(group.num_columns):

@@ -18,6 +18,7 @@ from drystone.bucket.protocol import Bucket
 from drystone.engine import columns, keys
 from drystone.engine.arrow_schema import to_arrow
 from drystone.engine.checksum import ContentChecksum
+from drystone.engine.chunk_file import extent
 from drystone.engine.decoding import decoding
 from drystone.engine.findings import Finding, damage
 from drystone.engine.index import IndexEntry
@@ -97,7 +98,8 @@ class _Block:
                 for ordinal in range(parquet.num_row_groups):
                     with decoding(f"{where}, row group {ordinal}"):
                         table = parquet.read_row_group(ordinal, use_threads=False)
-                    found += self._check_rows(table, file, ordinal, rows)
+                    place = extent(parquet.metadata.row_group(ordinal))
+                    found += self._check_rows(table, file, ordinal, place, rows)
         except DamagedStreamError as error:
             return [damage("content", self.meta.ulid, file.rel_path, error.message)]
         indexed = self._indexed(file)
@@ -106,7 +108,9 @@ class _Block:
             found.append(damage("index", self.meta.ulid, file.rel_path, what))
         return found
 
-    def _check_rows(self, table: pa.Table, file: File, ordinal: int, rows: _Rows) -> Iterator[Finding]:
+    def _check_rows(
+        self, table: pa.Table, file: File, ordinal: int, at: tuple[int, int], rows: _Rows
+    ) -> Iterator[Finding]:
         batch = pa.RecordBatch.from_arrays([columns.whole(column) for column in table.columns], table.column_names)
         rows.checksum.update(batch)
         place = f"row group {ordinal} of {file.rel_path}"
@@ -119,7 +123,7 @@ class _Block:
         if rows.last is not None and keys.rank(facts.first) < keys.rank(rows.last):
             yield damage("order", self.meta.ulid, file.rel_path, f"{place} begins before the one before it ends.")
         rows.last = facts.last
-        wrong = next((_differing(facts, each) for each in self._indexed(file) if each.ordinal == ordinal), [])
+        wrong = next((_differing(facts, at, each) for each in self._indexed(file) if each.ordinal == ordinal), [])
         if wrong:
             what = f"{place}: the index is wrong about {', '.join(wrong)}."
             yield damage("index", self.meta.ulid, file.rel_path, what)
@@ -135,9 +139,10 @@ class _Block:
         return [entry for entry in self.entries or () if entry.file == file.rel_path]
 
 
-def _differing(facts: Facts, entry: IndexEntry) -> list[str]:
-    """Return what the index says otherwise of a row group."""
+def _differing(facts: Facts, at: tuple[int, int], entry: IndexEntry) -> list[str]:
+    """Return what the index says otherwise of a row group. `at`: where its bytes begin, and how many there are."""
     pairs = {
+        "its place in the file": (at, (entry.offset, entry.length)),
         "its number of rows": (facts.rows, entry.rows),
         "its time range": ((facts.min_time, facts.max_time), (entry.min_time, entry.max_time)),
         "the least value of a sort column": (keys.rank(facts.mins), keys.rank(entry.mins)),
