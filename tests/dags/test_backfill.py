@@ -53,10 +53,14 @@ def backfill(home: AirflowHome, client: AirflowClient, *more: str) -> list[dict[
             if not left or "database is locked" not in str(error):
                 raise
     client.unpause(f"{STREAM}__ingest")
-    wait_until(
-        lambda: all(run["state"] in {"success", "failed"} for run in of_backfills(client)), 600, "backfill is over"
-    )
+    wait_until(lambda: is_over(client), 600, "the backfill is over")
     return of_backfills(client)
+
+
+def is_over(client: AirflowClient) -> bool:
+    """Tell whether no backfill of the DAG is going on. Airflow looks every half minute."""
+    backfills = client.call("GET", f"/backfills?dag_id={STREAM}__ingest")["backfills"]
+    return all(backfill["completed_at"] for backfill in backfills)
 
 
 def of_backfills(client: AirflowClient) -> list[dict[str, str]]:
