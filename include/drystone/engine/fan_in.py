@@ -11,7 +11,7 @@ from drystone.errors import UsageError
 
 _MIN_BATCH = 1024
 _MAX_BATCH = 65_536
-_MAX_WINDOW = 1 << 20
+_MAX_WINDOW = 1 << 19
 """Rows: more do not make a merge faster."""
 _MAX_OPEN = 400
 """Files: processes are often limited to 1,024."""
