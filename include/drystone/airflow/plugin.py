@@ -1,4 +1,8 @@
-"""What Drystone adds to Airflow's own server: the page behind the link *Report* of each run's last task."""
+"""What Drystone adds to Airflow's own server: the page behind the link *Report* of each run's last task.
+
+Airflow's programs load plugins before they fork, so what DAG files import is imported here: their children, which run
+tasks and parse DAG files, then have it already.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from drystone.airflow import ingest, lifecycle, major  # noqa: F401 -- see above
 from drystone.airflow.report_link import PREFIX
 from drystone.airflow.run_report import read_report
 from drystone.bucket import open_bucket

@@ -156,7 +156,7 @@ class AirflowHome:
             "api": {"host": "127.0.0.1", "port": str(port), "base_url": url, "workers": "1"},
             # A task starts as soon as the one before it is over: the defaults are made for bigger houses.
             "scheduler": {"scheduler_idle_sleep_time": "0.25"},
-            "dag_processor": {"min_file_process_interval": "60", "refresh_interval": "30", "parsing_processes": "1"},
+            "dag_processor": {"min_file_process_interval": "120", "refresh_interval": "30", "parsing_processes": "1"},
             "usage_data_collection": {"enabled": "False"},
         }
 
