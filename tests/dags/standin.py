@@ -1,12 +1,13 @@
 """A job that does only what $STANDIN tells it: the arguments, result object and exit code of a real one.
 
-$STANDIN is a JSON object of task name → what to do: `result` (fields of the result), `exit` (a code), `silent` (no
-result), `batches` (of a plan). The name is the last part of the run's name, with its map index.
+$STANDIN is a JSON object of task name → what to do: `sleep` (s), `result` (fields of the result), `exit` (a code),
+`silent` (no result), `batches` (of a plan). The name is the last part of the run's name, with its map index.
 """
 
 import json
 import os
 import sys
+import time
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -23,6 +24,7 @@ given = parser.parse_args()
 verb = Path(sys.argv[0]).stem.removeprefix("drystone_")
 task = given.run.split(".", 2)[2]
 todo = json.loads(os.environ["STANDIN"]).get(task, {})
+time.sleep(todo.get("sleep", 0))
 if not todo.get("silent"):
     batches = [
         {"number": n, "label": f"batch {n}", "actions": 1, "bytes": 1, "rows": 1} for n in range(todo.get("batches", 0))

@@ -72,6 +72,18 @@ def test_ingest_uploads_waits_and_publishes(standins: Any, bucket: LocalBucket) 
     assert report.failed == ()
 
 
+def test_an_ingest_that_fails_leaves_a_report_and_tells_nobody(standins: Any, bucket: LocalBucket) -> None:
+    """A failed upload fails the run; its report says why, and no other workflow is started."""
+    standins(upload={"exit": 1, "result": {"error": "Row 7 has no time."}})
+    done, states = run("events__ingest")
+    assert states == {"upload": "failed", "wait_until_ready": "upstream_failed", "publish": "failed"}
+    report = RunReport.model_validate(results(bucket, done)["report"])
+    assert report.failed == ("upload", "wait_until_ready")
+    assert "Row 7 has no time." in report.to_markdown()
+    with create_session() as session:
+        assert session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == done.run_id)).all() == []
+
+
 def test_an_empty_lifecycle_goes_through(standins: Any, bucket: LocalBucket) -> None:
     """With nothing to compact the mapped tasks are skipped, and everything after them still runs."""
     standins()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from drystone import jobs
 from drystone.airflow import hook
+from drystone.airflow.ingest import upload_request
 from drystone.airflow.operator import DrystoneSparkOperator
 from drystone.bucket import LocalBucket
 
@@ -145,6 +149,53 @@ def test_a_retry_never_reconnects() -> None:
 def test_killing_before_the_start_does_nothing() -> None:
     """A task that is killed before it submitted anything asks for no connection."""
     DrystoneSparkOperator(task_id="upload", verb="upload", stream="events", config_file="c").on_kill()
+
+
+@pytest.mark.usefixtures("submit_standin")
+def test_killing_the_task_ends_its_job(config_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is killed takes spark-submit with it: the job ends at once, without a result."""
+    monkeypatch.setenv("STANDIN", json.dumps({"upload": {"sleep": 60}}))
+    operator = DrystoneSparkOperator(task_id="upload", verb="upload", stream="events", config_file=str(config_file))
+
+    def kill_when_started() -> None:
+        while operator._hook is None or operator._hook._submit_sp is None:
+            time.sleep(0.05)
+        operator.on_kill()
+
+    begun = time.monotonic()
+    killer = threading.Thread(target=kill_when_started)
+    killer.start()
+    with pytest.raises(AirflowException, match=r"left no result.*code is: -9"):
+        operator.execute({"ti": Instance()})
+    killer.join()
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize(
+    ("context", "interval"),
+    [
+        ({}, None),
+        ({"data_interval_start": None, "data_interval_end": None}, None),
+        (
+            {
+                "data_interval_start": datetime(2013, 1, 4, tzinfo=UTC),
+                "data_interval_end": datetime(2013, 1, 4, tzinfo=UTC),
+            },
+            None,
+        ),
+        (
+            {
+                "data_interval_start": datetime(2013, 1, 4, tzinfo=UTC),
+                "data_interval_end": datetime(2013, 1, 5, tzinfo=UTC),
+            },
+            ("2013-01-04T00:00:00+00:00", "2013-01-05T00:00:00+00:00"),
+        ),
+    ],
+)
+def test_an_upload_is_asked_for_the_run_s_interval(context: dict[str, Any], interval: tuple[str, str] | None) -> None:
+    """A scheduled or backfilled run reads its data interval; a run by hand has none, or an empty one."""
+    request = upload_request(context | {"params": {"path": "in/a.csv"}}, jinja_env=None)
+    assert jobs.UploadRequest.model_validate(request) == jobs.UploadRequest(interval=interval, path="in/a.csv")
 
 
 def test_the_child_finds_the_programs_of_this_environment(monkeypatch: pytest.MonkeyPatch) -> None:

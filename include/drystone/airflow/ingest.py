@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
 
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
@@ -22,7 +22,7 @@ Reads files into blocks, exactly once.
 1. **upload**: a Spark job plans the files (create-only, so that a second run names the same sources), uploads one block
    per file and time chunk, and commits the plan. What is there already is left out.
 2. **wait_until_ready**: waits, without a worker slot, until the new blocks are whole and past syncDelay.
-3. **publish**: writes the run's report and tells other workflows that there is something new.
+3. **publish**: writes the run's report, whatever became of the rest, and tells other workflows what is new.
 
 Several runs may go on at once: they know nothing of each other. Past intervals: `airflow backfill create`.
 """
@@ -51,7 +51,11 @@ def build(stream: Stream) -> DAG:
             task_id="wait_until_ready", results=upload.output, timeout=ready_timeout(stream.times), **stream.where
         )
         publish = ReportOperator(
-            task_id="publish", asset=assets.ingested(stream.name), skip_event=params.DRY_RUN, **stream.where
+            task_id="publish",
+            asset=assets.ingested(stream.name),
+            skip_event=params.DRY_RUN,
+            trigger_rule=TriggerRule.ALL_DONE,
+            **stream.where,
         )
         upload >> ready >> publish
     return dag
