@@ -27,6 +27,7 @@ TITLES = {
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.timeout(900)
 def test_every_measurement_prints_and_writes_its_tables(tmp_path: Path) -> None:
     """`python -m benchmarks` at a tiny scale ends well, with each measurement's table on screen and as Markdown."""
     environment = os.environ | {"DRYSTONE_BENCH": str(tmp_path)}
