@@ -27,10 +27,10 @@ ui: setup java ## the same Airflow with its UI: address and login are printed, C
 	@$(BIN)/python demo/ui.py
 
 test: lint java ## all checks and all quick tests
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: lint java ## all checks and all tests, the slow ones too
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: setup java ## measure against plain Spark and DuckDB, and print the tables; QUICK=1: a small part of it
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
