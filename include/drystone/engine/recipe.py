@@ -86,7 +86,7 @@ def recipe_for(merge: Merge, snapshot: Snapshot, timeline: Timeline) -> Recipe |
         gone=gone,
         sources=sources,
         edits=frozenset(edit.id for edit in snapshot.edits),
-        retires=inherited | {pair for pair in timeline.replacements if pair.root in gone or pair.by in gone},
+        retires=inherited | timeline.gone.evidence(gone),
         rewrite=_rewrite(groups, gone),
         level=max(block.level for group in groups for block in group.members) + 1,
         generation=groups[0].pattern.generation,

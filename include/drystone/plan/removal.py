@@ -58,8 +58,12 @@ def _covered(timeline: Timeline, support: Support) -> Iterator[tuple[str, Justif
 
 
 def _out(timeline: Timeline, support: Support) -> Iterator[tuple[str, Justification]]:
+    unsettled = frozenset[str]().union(*(group.sources for group in timeline.incomplete.values()))
     for name, reason in timeline.out.items():
         group = timeline.groups[name]
+        # Nobody could tell any more that these rows are expired, and not lost with what is missing of that group.
+        if reason == "expired" and not unsettled.isdisjoint(group.sources):
+            continue
         needs = () if reason == "expired" else support.sources(group, group.sources)
         if needs is not None and not support.keeps_replaced_away(group):
             yield name, Justification(reason, needs)

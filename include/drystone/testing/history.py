@@ -5,7 +5,7 @@ The few rows of a source are enough to see whether one is read twice, lost, or b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from drystone import ulids
@@ -39,7 +39,7 @@ class History:
     times: Times = field(default_factory=Times)
     now: int = BEGIN
     blocks: list[Block] = field(default_factory=list)
-    rows: dict[str, frozenset[Row]] = field(default_factory=dict)
+    rows: dict[str, Collection[Row]] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     generations: dict[str, int] = field(default_factory=dict)

@@ -33,10 +33,11 @@ def read(history: History, timeline: Timeline) -> Counter[tuple[Realm, Row]]:
 
 
 def _passes(row: Row, visible: Visible) -> bool:
-    return row.source not in visible.excluded and not any(_matches(each, row) for each in visible.edits)
+    return row.source not in visible.excluded and not any(takes(each, row) for each in visible.edits)
 
 
-def _matches(pending: PendingEdit, row: Row) -> bool:
+def takes(pending: PendingEdit, row: Row) -> bool:
+    """Tell whether an edit that a group has not applied takes the row away."""
     if pending.sources is not None and row.source not in pending.sources:
         return False
     match pending.edit:

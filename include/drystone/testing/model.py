@@ -141,6 +141,7 @@ class _Model:
             return False
         return any(
             not self._is_visible(source, group)
+            and not any(source in each.sources and self._expired(each) for each in self.ready)
             and not any(pair.by == source and self._is_visible(pair.root, group) for pair in group.any.retires)
             for source in self.live(group)
         )

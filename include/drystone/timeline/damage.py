@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from drystone.block.states import Times, is_fresh, is_from_future
 from drystone.timeline.cover import Covering, realm_of
-from drystone.timeline.gone import Gone
 from drystone.timeline.groups import Group
 from drystone.timeline.snapshot import Snapshot
 
@@ -70,11 +69,11 @@ def find_damage(
     incomplete: Iterable[Group],
     disagreeing: dict[str, str],
     covering: Covering,
-    gone: Gone,
+    away: frozenset[str],
     expired_before: int,
     fresh_since: int,
 ) -> list[Damage]:
-    """Return the incomplete groups that hold something which no visible group holds, and which is not gone.
+    """Return the incomplete groups that hold something which no visible group holds, and which is not `away` for good.
 
     Where everything is visible elsewhere, the group is a compaction that runs or crashed. A replacement whose root is
     still visible has not begun to count. A group of which nothing is older than `fresh_since` (ms) was never read.
@@ -85,7 +84,7 @@ def find_damage(
             continue
         realm = realm_of(group)
         starting = {pair.by for pair in group.retires if covering.holds(realm, pair.root)}
-        lost = {s for s in group.sources - gone.sources - starting if not covering.holds(realm, s)}
+        lost = {s for s in group.sources - away - starting if not covering.holds(realm, s)}
         if lost:
             found.append(Damage(group.id, _describe(group, lost), group.min_time, group.max_time))
     found += [Damage(name, f"group {name}: its blocks disagree about {field}") for name, field in disagreeing.items()]

@@ -29,6 +29,23 @@ class Gone:
         applied = (edit for edit in edits if isinstance(edit, Retire) and edit.id in group.edits)
         return frozenset(successors(group.retires)).union(*(edit.sources for edit in applied))
 
+    def evidence(self, sources: Iterable[str]) -> frozenset[Replacement]:
+        """Return what tells that these sources are replaced, and by what, to whoever knows nothing else."""
+        named = frozenset(sources)
+        named |= {self.replaced[source] for source in named if source in self.replaced}
+        named = named.union(*(self.origins.get(source, ()) for source in named))
+        return frozenset(pair for pair in self.replacements if pair.by in named)
+
+    def family(self, sources: Iterable[str]) -> frozenset[str]:
+        """Return these sources with all that they stand for and all that ever stood for the same.
+
+        Whoever retires a source retires its family: else a late copy of what it replaced comes back to life when the
+        last block that tells of the replacement is gone.
+        """
+        found = frozenset(sources)
+        found = found.union(*(self.origins.get(source, ()) for source in found))
+        return found | {source for source, roots in self.origins.items() if not found.isdisjoint(roots)}
+
 
 def find_gone(ready: Iterable[Group], edits: Iterable[Edit]) -> Gone:
     """Return what edits and *ready* groups take out of reading; a replacement that is not ready changes nothing."""

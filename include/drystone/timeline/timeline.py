@@ -97,7 +97,8 @@ def resolve_blocks(
     covering = cover((group for group in ready if group.id not in expired), gone.sources)
     out = expired | {group.id: _why_out(group, gone) for group in covering.out}
     fresh = at - times.sync_delay
-    damage = find_damage(incomplete.values(), disagreeing, covering, gone, limit, fresh)
+    away = gone.sources.union(*(groups[name].sources for name in expired)) if incomplete else gone.sources
+    damage = find_damage(incomplete.values(), disagreeing, covering, away, limit, fresh)
     return Timeline(
         at=at,
         groups=groups,
