@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from drystone.testing.airflow_home import AirflowHome
@@ -22,6 +23,12 @@ DAGS += [f"{STREAM}_daily__{name}" for name in ("lifecycle", "major_compaction")
 def airflow_home() -> AirflowHome:
     """Return the demo's Airflow, in an ignored folder of the checkout."""
     return AirflowHome(ROOT / ".airflow", ROOT / "dags", ROOT / "plugins", CONFIG)
+
+
+def stop_on_signals() -> None:
+    """Let SIGTERM and SIGINT both end the program in an orderly way, even where a shell has it ignore SIGINT."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
 
 
 def unpause(client: AirflowClient) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import flights
-from home import BUILD, CONFIG, DATA, STREAM, airflow_home, unpause
+from home import BUILD, CONFIG, DATA, STREAM, airflow_home, stop_on_signals, unpause
 from shares import split
 from show import Progress, proof, say, table, tell_stage
 from stages import Expected, Stage, take
@@ -152,6 +152,7 @@ def _results(bucket_url: str) -> list[JobResult]:
 
 
 if __name__ == "__main__":
+    stop_on_signals()
     try:
         sys.exit(main())
     except (AirflowError, KeyboardInterrupt) as error:

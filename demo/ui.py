@@ -6,7 +6,7 @@ import signal
 import sys
 
 import flights
-from home import DATA, airflow_home, unpause
+from home import DATA, airflow_home, stop_on_signals, unpause
 from show import say
 
 from drystone.testing.airflow_home import USER
@@ -26,15 +26,16 @@ def main() -> int:
         unpause(client)
         say(f"[bold]{client.url}[/]   user [bold]{USER}[/]   password [bold]{home.password}[/]")
         say("Trigger flights__ingest, then flights__lifecycle, each by its form. Ctrl-C stops everything.")
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        signal.pause()
     return 0
 
 
 if __name__ == "__main__":
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    stop_on_signals()
     try:
         sys.exit(main())
     except KeyboardInterrupt:
+        say("Everything is stopped.")
         sys.exit(0)
     except AirflowError as error:
         say(str(error))

@@ -31,7 +31,7 @@ COMPONENTS = {
     "dag-processor": [],
     "api-server": [],
 }
-START_SECONDS = 180.0
+START_SECONDS = 300.0
 _PASSWORDS = "passwords.json"
 _LOCK_SECONDS = 60
 
