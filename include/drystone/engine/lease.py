@@ -6,8 +6,10 @@ Leases are numbered, create-only objects: to take one is to create the next numb
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -16,8 +18,11 @@ from drystone.block import keys
 from drystone.block.guards import Lease
 from drystone.bucket.protocol import Bucket
 from drystone.clock import Clock
-from drystone.errors import HeldError, ObjectExistsError, ObjectMissingError
+from drystone.errors import DrystoneError, HeldError, ObjectExistsError, ObjectMissingError
 
+TTL_MS = 20_000
+"""For how long (ms) a lease holds that nobody renews."""
+_ATTEMPTS = 24
 _NUMBERED = re.compile(r"/\d{12}\.json$")
 
 
@@ -32,8 +37,8 @@ class Held:
 
     def check(self, now: int) -> None:
         """Raise HeldError if the lease has run out or somebody has taken the next one."""
-        newest = _newest(self.bucket, self.stream)
-        if now >= self.lease.expires or newest != self.key:
+        current = _read(self.bucket, self.key) if _newest(self.bucket, self.stream) == self.key else None
+        if current is None or now >= current.expires:
             msg = f"stream {self.stream}: {self.lease.owner} no longer holds the remover's lease."
             raise HeldError(msg, "Nothing more was removed; run it again.")
 
@@ -49,6 +54,43 @@ def remover_lease(bucket: Bucket, stream: str, owner: str, ttl_ms: int, clock: C
         yield held
     finally:
         bucket.delete([held.key])
+
+
+@contextmanager
+def kept_lease(bucket: Bucket, stream: str, owner: str, clock: Clock) -> Iterator[Held]:
+    """Hold the lease for as long as the block runs, by short leases that are renewed.
+
+    A run that was killed keeps the next one waiting for `TTL_MS`, and not longer: it waits that out. Raises HeldError
+    if another run goes on renewing.
+    """
+    with ExitStack() as stack:
+        for attempt in range(_ATTEMPTS):
+            try:
+                held = stack.enter_context(remover_lease(bucket, stream, owner, TTL_MS, clock))
+                break
+            except HeldError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                time.sleep(TTL_MS / 1000 / (_ATTEMPTS - 4))
+        stop = threading.Event()
+        renewer = threading.Thread(target=_renew, args=(held, stop, clock), daemon=True)
+        renewer.start()
+        try:
+            yield held
+        finally:
+            stop.set()
+            renewer.join()
+
+
+def _renew(held: Held, stop: threading.Event, clock: Clock) -> None:
+    """Put the lease's end off until `stop`; a lease that was lost or cannot be written runs out, which acts notice."""
+    while not stop.wait(TTL_MS / 1000 / 4):
+        try:
+            held.check(clock())
+            fresh = held.lease.model_copy(update={"expires": clock() + TTL_MS})
+            held.bucket.put(held.key, fresh.to_json())
+        except DrystoneError:
+            continue
 
 
 def _acquire(bucket: Bucket, stream: str, owner: str, ttl_ms: int, now: int) -> Held:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from drystone import clock, ulids
 from drystone.engine.housekeeping import tidy
-from drystone.engine.lease import remover_lease
+from drystone.engine.lease import kept_lease
 from drystone.engine.remover import Acted, Remover, spare_once_whole
 from drystone.engine.report import plan_lines
 from drystone.jobs import MarkRequest, SweepRequest
@@ -66,7 +66,7 @@ def _act(job: JobContext, plan: Plan, actions: Sequence[Mark | Unmark | Delete],
     if not actions:
         return []
     context = job.spark.sparkContext
-    with remover_lease(job.bucket, job.stream, job.run, job.times.plan_ttl, job.clock) as lease:
+    with kept_lease(job.bucket, job.stream, job.run, job.clock) as lease:
         remover = Remover(job.bucket, job.stream, lease, plan, job.times.delete_delay, clock.system)
         shares = min(len(actions), 4 * context.defaultParallelism)
         acted: list[Acted] = context.parallelize(actions, shares).map(remover.act).collect()
