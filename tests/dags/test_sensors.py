@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +15,7 @@ from airflow.triggers.base import BaseTrigger
 
 from drystone import jobs, ulids
 from drystone.airflow.readiness import BlockWatch
-from drystone.airflow.sensors import SHORTEST_DEFERRAL, BlocksReadySensor, DeleteDelaySensor, result_keys
+from drystone.airflow.sensors import OUTAGE, SHORTEST_DEFERRAL, BlocksReadySensor, DeleteDelaySensor, result_keys
 from drystone.airflow.triggers import BlocksReadyTrigger
 from drystone.block import keys
 from drystone.block.states import Times
@@ -108,6 +109,7 @@ def test_a_deferral_is_never_short(config_file: Path, bucket: LocalBucket) -> No
     assert deferred.trigger.not_before >= begun + SHORTEST_DEFERRAL
     assert deferred.trigger.results == [jobs.result_key(STREAM, "one"), jobs.result_key(STREAM, "two")]
     assert deferred.method_name == "conclude"
+    assert deferred.timeout.total_seconds() > OUTAGE.total_seconds() + SHORTEST_DEFERRAL / 1000 - 1
 
 
 def test_the_trigger_waits_for_sync_delay(bucket: LocalBucket) -> None:
@@ -192,8 +194,17 @@ def test_young_marks_are_waited_for(config_file: Path, bucket: LocalBucket) -> N
         delete_delay(config_file).execute({})
     moment = caught.value.trigger.moment.timestamp() * 1000
     assert moment >= system() + SHORTEST_DEFERRAL - 1000
-    assert caught.value.timeout.total_seconds() > 600
+    assert caught.value.timeout.total_seconds() > OUTAGE.total_seconds()
     delete_delay(config_file).conclude({}, None)
+
+
+def test_a_mark_from_the_future_is_not_waited_for(config_file: Path, bucket: LocalBucket) -> None:
+    """A mark whose time lies hours ahead means a wrong clock: the task fails at once and says so."""
+    key = keys.block(STREAM, ulids.new(system()), "deletion-mark.json")
+    bucket.put(key, b"{}")
+    os.utime(bucket.path(key), (time.time() + 7200, time.time() + 7200))
+    with pytest.raises(AirflowFailException, match="from the future.*clock"):
+        delete_delay(config_file).execute({})
 
 
 def test_a_dry_run_does_not_wait(config_file: Path, bucket: LocalBucket) -> None:

@@ -28,6 +28,8 @@ from drystone.config.load import load
 SHORTEST_DEFERRAL = 10_000
 PATIENCE = 10 * 60_000
 """How long (ms) a wait may go on after the moment at which it should have been over."""
+OUTAGE = timedelta(hours=1)
+"""How long the triggerer may be away before Airflow fails the task: what it finds when it comes back still counts."""
 
 
 def ready_timeout(times: Times) -> timedelta:
@@ -91,7 +93,7 @@ class BlocksReadySensor(_StreamSensor):
             not_before=until,
             deadline=max(now + int(self.timeout * 1000), until),
         )
-        self.defer(trigger=trigger, method_name="conclude")
+        self.defer(trigger=trigger, method_name="conclude", timeout=_until(trigger.deadline) + OUTAGE)
 
     def conclude(self, context: Context, event: Mapping[str, Any]) -> None:  # noqa: ARG002 -- as execute
         """End as the trigger found: ready, or not in time."""
@@ -104,6 +106,7 @@ class BlocksReadySensor(_StreamSensor):
 class DeleteDelaySensor(_StreamSensor):
     """Waits until every deletion mark that is there when it begins is past deleteDelay; without marks, not at all.
 
+    Fails at once if that would take longer than `timeout`: then a mark's time lies in the future.
     `skip`: a template that is true in a dry run, which has nothing to wait for.
     """
 
@@ -127,11 +130,13 @@ class DeleteDelaySensor(_StreamSensor):
         if until <= now:
             self.log.info("No deletion mark is younger than deleteDelay.")
             return
+        if until > now + self.timeout * 1000:
+            step = "Compare the clock of the store with this machine's; the mark can be removed by hand."
+            raise AirflowFailException(f"{self.stream}: a deletion mark is from the future, by {_iso(until)}. {step}")
         until = max(until, now + SHORTEST_DEFERRAL)
         self.log.info("Marks are past deleteDelay at %s.", _iso(until))
-        moment = datetime.fromtimestamp(until / 1000, UTC)
-        timeout = moment - datetime.now(UTC) + timedelta(seconds=self.timeout)
-        self.defer(trigger=DateTimeTrigger(moment=moment), method_name="conclude", timeout=timeout)
+        trigger = DateTimeTrigger(moment=datetime.fromtimestamp(until / 1000, UTC))
+        self.defer(trigger=trigger, method_name="conclude", timeout=_until(until) + OUTAGE)
 
     def conclude(self, context: Context, event: object) -> None:  # noqa: ARG002 -- as execute
         """End: the moment has come."""
@@ -150,5 +155,9 @@ def result_keys(results: Any) -> list[str]:
     return [str(summary["result_key"]) for summary in results if summary is not None]
 
 
+def _until(moment: int) -> timedelta:
+    return timedelta(milliseconds=moment - clock.system())
+
+
 def _iso(moment: int) -> str:
-    return datetime.fromtimestamp(moment / 1000, UTC).strftime("%H:%M:%S UTC")
+    return datetime.fromtimestamp(moment / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
