@@ -203,7 +203,7 @@ def test_a_mark_from_the_future_is_not_waited_for(config_file: Path, bucket: Loc
     key = keys.block(STREAM, ulids.new(system()), "deletion-mark.json")
     bucket.put(key, b"{}")
     os.utime(bucket.path(key), (time.time() + 7200, time.time() + 7200))
-    with pytest.raises(AirflowFailException, match="from the future.*clock"):
+    with pytest.raises(AirflowFailException, match=r"from the future.*clock"):
         delete_delay(config_file).execute({})
 
 
