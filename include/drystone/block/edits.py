@@ -62,8 +62,10 @@ def parse(raw: bytes, key: str) -> Edit:
     try:
         edit = _ADAPTER.validate_json(raw)
     except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise UnreadableBlockError(f"edit {key} cannot be read: {reason}.", "Reads stop until it can be.") from None
+        first = error.errors()[0]
+        path = "".join(f"{part}: " for part in first["loc"][1:])
+        what = f"edit {key} cannot be read: {path}{first['msg']}."
+        raise UnreadableBlockError(what, "Reads stop until it can be.") from None
     if not key.endswith(f"/{edit.id}.json"):
         raise UnreadableBlockError(f"edit {key} says that it is {edit.id}.", "Reads stop until it is put right.")
     return edit

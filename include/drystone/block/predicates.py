@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 Value = bool | int | float | str
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -45,7 +45,22 @@ class Any(_Node):
     any: tuple[Predicate, ...] = Field(min_length=1)
 
 
-Predicate = Annotated[Comparison | OneOf | All | Any, Field(union_mode="left_to_right")]
+def _form(value: object) -> str:
+    """Tell which form a predicate has by what it is written with, so that an error is about that form."""
+    if isinstance(value, _Node):
+        return type(value).__name__
+    written = value if isinstance(value, dict) else {}
+    forms = {"all": "All", "any": "Any", "in": "OneOf", "values": "OneOf"}
+    return next((form for name, form in forms.items() if name in written), "Comparison")
+
+
+Predicate = Annotated[
+    Annotated[Comparison, Tag("Comparison")]
+    | Annotated[OneOf, Tag("OneOf")]
+    | Annotated[All, Tag("All")]
+    | Annotated[Any, Tag("Any")],
+    Discriminator(_form),
+]
 
 All.model_rebuild()
 Any.model_rebuild()

@@ -15,12 +15,17 @@ def to_json(sources: Iterable[str]) -> tuple[bytes, SourcesFile]:
     """Return the bytes of the file, and what meta.json says of it."""
     named = sorted(sources)
     raw = json.dumps(named).encode()
-    return raw, SourcesFile(count=len(named), sha256=hashlib.sha256(raw).hexdigest())
+    return raw, SourcesFile(count=len(named), sha256=digest(raw))
+
+
+def digest(raw: bytes) -> str:
+    """Return the digest by which meta.json names the file."""
+    return hashlib.sha256(raw).hexdigest()
 
 
 def parse(raw: bytes, named: SourcesFile, ulid: str) -> frozenset[str]:
     """Return the source set in block `ulid`'s file; raise UnreadableBlockError if it is not the one that is named."""
-    if hashlib.sha256(raw).hexdigest() != named.sha256:
+    if digest(raw) != named.sha256:
         raise UnreadableBlockError(f"block {ulid}: its file of sources is not the one that meta.json names.")
     try:
         found = json.loads(raw)

@@ -31,7 +31,9 @@ class Support:
             if reason == "expired"
             for source in timeline.groups[name].sources
         )
+        self._left_out: dict[str, list[Group]] = {}
         if timeline.gone.replaced:
+            self._left_out = self._without_replaced_rows()
             self._kept_gone = self._gone_without_removed_groups()
             self._present = self._holders_of(timeline.gone.replaced.keys())
 
@@ -46,10 +48,13 @@ class Support:
     def sources(self, group: Group, sources: Iterable[str]) -> Needs | None:
         """Return the members of unmarked visible groups that hold these sources, or what replaced them.
 
-        A retired source needs nobody, and an expired one neither: the edit stays. A source of a replacement that never
-        became ready needs its root.
+        A retired source needs nobody, and an expired one neither: the edit stays. Nor does what the group itself has
+        left out. A source of a replacement that never became ready needs its root.
         """
         realm = realm_of(group)
+        gone = self._timeline.gone
+        if not gone.sources.isdisjoint(group.sources):
+            sources = frozenset(sources) - gone.dropped_by(group, self._snapshot.edits)
         roots = {pair.by: pair.root for pair in group.retires if pair not in self._timeline.replacements}
         needs: set[str] = set()
         for source in sources:
@@ -77,7 +82,10 @@ class Support:
         if source in gone.retired or successor in gone.retired:
             return ()
         holders = self._timeline.holders[realm].of(successor) if realm in self._timeline.holders else ()
-        found = (self.group(holder.id) for holder in holders)
+        # What replaced it may have expired since, and be deleted. A group that was written without the replaced rows
+        # when the others were there has settled the matter.
+        witnesses = self._left_out.get(source, ())
+        found = (self.group(each.id) for each in (*holders, *witnesses))
         nobody = () if successor in self._expired else None
         return next((needs for needs in found if needs is not None), nobody)
 
@@ -86,6 +94,14 @@ class Support:
         visible = (group for group in self._timeline.visible.groups if group.retires)
         pairs = (pair for group in visible if self.group(group.id) is not None for pair in group.retires)
         return self._timeline.gone.retired.union(successors(pairs))
+
+    def _without_replaced_rows(self) -> dict[str, list[Group]]:
+        """Return for replaced sources the visible groups that had them, and left their rows out."""
+        found: dict[str, list[Group]] = {}
+        for group in self._timeline.visible.groups:
+            for source in group.sources & successors(group.retires).keys() if group.retires else ():
+                found.setdefault(source, []).append(group)
+        return found
 
     def _holders_of(self, sources: Iterable[str]) -> dict[str, list[Group]]:
         """Return for each of these sources all groups, in whatever state, that may have rows of it."""
