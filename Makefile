@@ -13,24 +13,27 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo ui test test-all bench lint docs requirements clean java
+.PHONY: help setup demo ui test test-all simulate bench lint docs requirements clean java
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/.drystone ## make or update the environment in .venv (the others do it by themselves)
 
-demo: setup java ## run the whole block lifecycle on real data, through Airflow and Spark
-	@$(BIN)/python demo/run.py
+demo: setup java ## run the whole block lifecycle on real data, through Airflow and Spark; BUCKET=s3: on a real S3 server
+	@$(BIN)/python demo/run.py $(BUCKET)
 
-ui: setup java ## the same Airflow with its UI: address and login are printed, Ctrl-C stops it
-	@$(BIN)/python demo/ui.py
+ui: setup java ## the same Airflow with its UI, on the bucket of the last demo (BUCKET=s3): address and login are printed, Ctrl-C stops it
+	@$(BIN)/python demo/ui.py $(BUCKET)
 
 test: lint java ## all checks and all quick tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-all: lint java ## all checks and all tests, the slow ones too
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+simulate: setup ## lives of a stream on a failing bucket, by the thousand, with a summary; SEEDS=10000 FIRST=0
+	@$(BIN)/python -m drystone.testing.simulate --seeds $(or $(SEEDS),1000) --first $(or $(FIRST),0)
 
 bench: setup java ## measure against plain Spark and DuckDB, and print the tables; QUICK=1: a small part of it
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)

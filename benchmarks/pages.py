@@ -12,7 +12,8 @@ from pathlib import Path
 from benchmarks import table
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "explanation" / "performance.md")
+EXPLANATION = ROOT / "docs" / "explanation"
+PAGES = (ROOT / "README.md", EXPLANATION / "performance.md", EXPLANATION / "thanos.md")
 _PLACE = re.compile(r"(<!-- bench: ([a-z]+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
 
 

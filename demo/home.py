@@ -20,9 +20,9 @@ DAGS = [f"{STREAM}__{name}" for name in ("ingest", "lifecycle", "major_compactio
 DAGS += [f"{STREAM}_daily__{name}" for name in ("lifecycle", "major_compaction")]
 
 
-def airflow_home() -> AirflowHome:
+def airflow_home(config: Path = CONFIG) -> AirflowHome:
     """Return the demo's Airflow, in an ignored folder of the checkout."""
-    return AirflowHome(ROOT / ".airflow", ROOT / "dags", ROOT / "plugins", CONFIG)
+    return AirflowHome(ROOT / ".airflow", ROOT / "dags", ROOT / "plugins", config)
 
 
 def stop_on_signals() -> None:

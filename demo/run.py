@@ -14,15 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import flights
-from home import BUILD, CONFIG, DATA, STREAM, airflow_home, stop_on_signals, unpause
+from home import BUILD, DATA, STREAM, airflow_home, stop_on_signals, unpause
+from place import Place, place
 from shares import split
 from show import Progress, proof, say, table, tell_stage
 from stages import Expected, Stage, take
 from watch import Watch
 
 from drystone.block import keys
-from drystone.bucket import open_bucket
-from drystone.config.load import load
+from drystone.bucket import Bucket, LocalBucket
+from drystone.errors import DrystoneError
 from drystone.jobs import JobResult
 from drystone.testing.airflow_home import AirflowHome
 from drystone.testing.airflow_rest import AirflowClient, AirflowError, Task
@@ -35,14 +36,18 @@ BOUNDARIES = {"minor_ready": "minor", "major_ready": "major", "mark": "mark", "s
 class Demo:
     """One run of the demo, stage by stage."""
 
-    def __init__(self, client: AirflowClient, truth: flights.Truth, expected: Expected) -> None:
+    def __init__(self, client: AirflowClient, bucket: Bucket, truth: flights.Truth, expected: Expected) -> None:
         """`client`: of an Airflow that is up."""
-        self.url = load(CONFIG).bucket_url(STREAM)
+        self.bucket = bucket
         self.stages: list[Stage] = []
         self.sensors: list[Task] = []
         self._client = client
         self._truth = truth
         self._expected = expected
+        self._last = time.monotonic()
+
+    def begin(self) -> None:
+        """Begin the first stage: its time counts from now on."""
         self._last = time.monotonic()
 
     def ingest(self) -> None:
@@ -81,18 +86,24 @@ class Demo:
 
     def _end(self, name: str) -> None:
         now = time.monotonic()
-        stage = take(name, self.url, now - self._last, self._expected, self._truth)
+        stage = take(name, self.bucket, now - self._last, self._expected, self._truth)
         self._last = now
         self.stages.append(stage)
         tell_stage(stage)
 
 
-def main() -> int:
-    """Run everything; return 0 only if all of it holds."""
+def main(kind: str = "local") -> int:
+    """Run everything on a bucket of this kind; return 0 only if all of it holds."""
     begun = time.monotonic()
     for folder in (BUILD, airflow_home().folder):
         shutil.rmtree(folder, ignore_errors=True)
-    home = airflow_home()
+    with place(kind) as where:
+        return 0 if on(where, begun) else 1
+
+
+def on(where: Place, begun: float) -> bool:
+    """Prepare everything, start Airflow, and run the demo; return whether everything holds."""
+    home = where.home()
     with ThreadPoolExecutor(1) as pool:
         say("Airflow's home is made in .airflow, and the flights of 2013 are fetched.")
         prepared = pool.submit(home.prepare)
@@ -103,11 +114,12 @@ def main() -> int:
         prepared.result()
     say("Airflow starts: scheduler, triggerer, dag-processor, api-server.")
     with home.running() as client:
-        demo = run(home, client, truth, expected, begun)
-    return 0 if demo else 1
+        where.introduce(client)
+        demo = Demo(client, where.bucket(), truth, expected)
+        return run(home, client, demo, truth, begun)
 
 
-def run(home: AirflowHome, client: AirflowClient, truth: flights.Truth, expected: Expected, begun: float) -> bool:
+def run(home: AirflowHome, client: AirflowClient, demo: Demo, truth: flights.Truth, begun: float) -> bool:
     """Run the demo on an Airflow that is up, and report; return whether everything holds."""
     for line in home.drystone("airflow", "setup").splitlines():
         if line.startswith(("pool", "connection")):
@@ -115,11 +127,11 @@ def run(home: AirflowHome, client: AirflowClient, truth: flights.Truth, expected
     unpause(client)
     say(f"Airflow is up: {client.url}, user admin, password {home.password}")
     wall = time.time()
-    demo = Demo(client, truth, expected)
+    demo.begin()
     demo.ingest()
-    with Watch(demo.url, truth) as watch:
+    with Watch(demo.bucket, truth) as watch:
         demo.lifecycle()
-    shares = split(wall, time.time(), _results(demo.url), demo.sensors)
+    shares = split(wall, time.time(), _results(demo.bucket), demo.sensors)
     table(demo.stages, shares)
     wrong = [*watch.wrong, *(f"after {stage.name}: not as it should be" for stage in demo.stages if not stage.ok)]
     if len(demo.stages) != len(BOUNDARIES) + 1 or not watch.reads:
@@ -135,14 +147,14 @@ def run(home: AirflowHome, client: AirflowClient, truth: flights.Truth, expected
         "wall": {name: round(seconds, 1) for name, seconds in asdict(shares).items()},
         "wrong": wrong,
     }
+    ui = "make ui" if isinstance(demo.bucket, LocalBucket) else "make ui BUCKET=s3"
     (BUILD / "report.json").write_text(json.dumps(report, indent=1))
-    say(f"Written: {(BUILD / 'report.json').relative_to(BUILD.parents[1])}. Look around with `make ui`.")
+    say(f"Written: {(BUILD / 'report.json').relative_to(BUILD.parents[1])}. Look around with `{ui}`.")
     return not wrong
 
 
-def _results(bucket_url: str) -> list[JobResult]:
+def _results(bucket: Bucket) -> list[JobResult]:
     """Return the results of all jobs, from the bucket."""
-    bucket = open_bucket(bucket_url)
     found = []
     for info in bucket.list(keys.reports(STREAM)):
         raw = json.loads(bucket.get(info.key))
@@ -154,7 +166,7 @@ def _results(bucket_url: str) -> list[JobResult]:
 if __name__ == "__main__":
     stop_on_signals()
     try:
-        sys.exit(main())
-    except (AirflowError, KeyboardInterrupt) as error:
+        sys.exit(main(*sys.argv[1:]))
+    except (AirflowError, DrystoneError, KeyboardInterrupt) as error:
         say(str(error) or "stopped")
         sys.exit(1)

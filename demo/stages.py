@@ -11,6 +11,7 @@ from flights import Truth, with_event_time
 from home import STREAM
 from watch import read
 
+from drystone.bucket import Bucket
 from drystone.reader import StageStats, observe_stats
 
 
@@ -65,10 +66,10 @@ class Stage:
     ok: bool
 
 
-def take(name: str, bucket_url: str, seconds: float, expected: Expected, truth: Truth) -> Stage:
+def take(name: str, bucket: Bucket, seconds: float, expected: Expected, truth: Truth) -> Stage:
     """Look at the stream, read it, and judge both."""
-    found = observe_stats(bucket_url, STREAM)
-    rows = read(bucket_url)
+    found = observe_stats(bucket, STREAM)
+    rows = read(bucket)
     ok = rows == truth and found.rows == truth.rows and RULES[name](found, expected)
     numbers = asdict(found) | {"rows": rows.rows}
     return Stage(name=name, **numbers, checksum=rows.checksum, seconds=round(seconds, 1), ok=ok)

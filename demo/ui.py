@@ -6,22 +6,31 @@ import signal
 import sys
 
 import flights
-from home import DATA, airflow_home, stop_on_signals, unpause
+from home import DATA, stop_on_signals, unpause
+from place import Place, place
 from show import say
 
+from drystone.errors import DrystoneError
 from drystone.testing.airflow_home import USER
 from drystone.testing.airflow_rest import AirflowError
 
 
-def main() -> int:
+def main(kind: str = "local") -> int:
+    """Start on a bucket of this kind, say where it is, wait, stop."""
+    with place(kind) as where:
+        return show(where)
+
+
+def show(where: Place) -> int:
     """Start, say where it is, wait, stop."""
-    home = airflow_home()
+    home = where.home()
     if not DATA.is_dir():
         say("The flights of 2013 are fetched, so that there is something to ingest.")
         flights.split_by_origin(flights.load(), DATA)
     home.prepare()
     say("Airflow starts; this takes half a minute.")
     with home.running() as client:
+        where.introduce(client)
         home.drystone("airflow", "setup")
         unpause(client)
         say(f"[bold]{client.url}[/]   user [bold]{USER}[/]   password [bold]{home.password}[/]")
@@ -33,10 +42,10 @@ def main() -> int:
 if __name__ == "__main__":
     stop_on_signals()
     try:
-        sys.exit(main())
+        sys.exit(main(*sys.argv[1:]))
     except KeyboardInterrupt:
         say("Everything is stopped.")
         sys.exit(0)
-    except AirflowError as error:
+    except (AirflowError, DrystoneError) as error:
         say(str(error))
         sys.exit(1)

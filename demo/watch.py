@@ -12,15 +12,16 @@ from flights import Truth
 from home import STREAM
 
 import drystone
-from drystone.engine.checksum import ContentChecksum
+from drystone.bucket import Bucket
+from drystone.rows.checksum import ContentChecksum
 
 REST = 5
 
 
-def read(bucket_url: str) -> Truth:
+def read(bucket: Bucket) -> Truth:
     """Read every row of the stream, and return how many there are and their checksum, computed from the rows."""
     checksum = ContentChecksum()
-    for batch in drystone.scan(bucket_url, STREAM):
+    for batch in drystone.scan(bucket, STREAM):
         checksum.update(batch)
     return Truth(checksum.rows, checksum.hex)
 
@@ -31,11 +32,11 @@ class Watch(AbstractContextManager["Watch"]):
     It rests between two reads for `REST` times as long as a read takes: the machine is also there for the demo's work.
     """
 
-    def __init__(self, bucket_url: str, truth: Truth) -> None:
+    def __init__(self, bucket: Bucket, truth: Truth) -> None:
         """`truth`: what each read must find."""
         self.reads = 0
         self.wrong: list[str] = []
-        self._bucket_url = bucket_url
+        self._bucket = bucket
         self._truth = truth
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
@@ -56,7 +57,7 @@ class Watch(AbstractContextManager["Watch"]):
         while not self._stop.is_set():
             begun = time.monotonic()
             try:
-                found = read(self._bucket_url)
+                found = read(self._bucket)
             except Exception as error:  # noqa: BLE001 -- whatever it is, the demo has failed and says so
                 self.wrong.append(f"{type(error).__name__}: {error}")
             else:

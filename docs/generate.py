@@ -16,8 +16,10 @@ from drystone.block.guards import Hold, Lease, Pin
 from drystone.block.journal import Attempt
 from drystone.block.marks import DeletionMark, NoCompactMark
 from drystone.block.meta import Extension, Meta
+from drystone.block.receipt import Receipt
 from drystone.block.record import StreamRecord
 from drystone.block.schema import Schema
+from drystone.bucket.probed import ProbeReport
 from drystone.cli.app import app
 from drystone.config.schema import json_schema
 from drystone.ingest.files import FileDone, FilePlan
@@ -46,6 +48,7 @@ FORMATS: dict[str, type[BaseModel]] = {
     "edit-erase": Erase,
     "edit-retire": Retire,
     "edit-expire": Expire,
+    "receipt": Receipt,
     "file-plan": FilePlan,
     "file-done": FileDone,
     "journal": Attempt,
@@ -55,6 +58,7 @@ FORMATS: dict[str, type[BaseModel]] = {
     "plan": Plan,
     "job-result": JobResult,
     "run-report": RunReport,
+    "probe": ProbeReport,
 }
 """Every JSON object in a bucket, by the name of its schema; docs/reference/layout.md says where it lies."""
 TERMINAL = """# The terminal
@@ -63,7 +67,9 @@ TERMINAL = """# The terminal
 
 Tables for people, `--json` for programs: one document, whose times are ms since the epoch and whose sizes are bytes.
 Verbs that only look take `--bucket URL` instead of a configuration file: a stream's own record in the bucket says all
-that reading needs. Nothing here changes a stream; what a job would do is shown by `plan`.
+that reading needs. Verbs that change a stream (`retain`, `retire`, `erase`, `hold`, `unmark`) write an edit or a hold,
+or delete a mark, and no row: with `--dry-run` they show the plan that they would carry out. The same request again
+changes nothing. What a job would do is shown by `plan`.
 
 | exit code | meaning |
 |---|---|
@@ -121,6 +127,23 @@ The files that hold these rows at this moment, each with its filter; here withou
 drystone files flights --bucket file:build/demo/bucket --start 2013-01-01T12:00:00Z --json
 ```
 
+Whether a store does what Drystone relies on; see [the probe](probe.md):
+
+```bash
+drystone bucket probe file:build/demo/bucket --keys 50
+```
+
+What retention, a retirement or an erasure would take away; a hold, and everything that was ever done:
+
+```bash
+drystone retain flights --dry-run
+drystone erase rows flights --where tailnum=N14228 --reason "request 17" --dry-run
+drystone erase status flights
+drystone hold create flights repair --block "$BLOCK" --for 2h --reason "looking into it"
+drystone hold list flights
+drystone audit flights
+```
+
 The configuration:
 
 ```bash
@@ -140,6 +163,11 @@ drystone config schema > drystone.schema.json
 | `verify` | `stream`, `at`, `deep`, `rows`, …, `findings`: `severity`, `kind`, `block`, `file`, `what`, `to_do` |
 | `read` | an object for each row, one a line; with `--count` `rows` and `checksum` |
 | `files` | `stream`, `files`: of each `uri`, `size`, `block`, `filter` |
+| `bucket probe` | those of [the report](formats/probe.schema.json) that is kept in the bucket |
+| verbs that change a stream | `dry_run`, `plan`: [the plan](formats/plan.schema.json), `done`: what was done, `notes` |
+| `hold list` | `stream`, `at`, `holds`: of each `name`, `state`, `effective`, `expires`, `owner`, `reason`, `blocks` |
+| `erase status` | `stream`, `at`, `erasures`: of each `state`, `edit`, `receipt`, `key` |
+| `audit` | `stream`, `actions`: of each `what`, `block`, `outcome`, `why`, `run`, `by`, `when`, `note`, `needs` |
 | `config check` | `file`, `streams`: of each `stream`, `bucket`, `exists`, … |
 | `airflow setup` | `done`: what was done, in words |
 """
@@ -150,6 +178,7 @@ SECTIONS = {
     "TimesConfig": "`streams.<name>.times`",
     "FilesIngest": "`streams.<name>.ingest`",
     "Compaction": "`streams.<name>.compaction`",
+    "Retention": "`streams.<name>.retention`",
     "Lifecycle": "`streams.<name>.lifecycle`",
     "SparkConfig": "`spark`",
 }

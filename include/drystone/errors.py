@@ -37,6 +37,18 @@ class BucketError(DrystoneError):
     retryable = True
 
 
+class BucketAccessError(BucketError):
+    """The store does not let us in: credentials, rights, the bucket's name or the clock must be put right first."""
+
+    retryable = False
+
+
+class UnfitBucketError(BucketError):
+    """The store does not do what Drystone relies on: no other attempt will change that."""
+
+    retryable = False
+
+
 class ObjectMissingError(BucketError):
     """No object has this key (now)."""
 

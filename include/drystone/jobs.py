@@ -4,6 +4,9 @@ A job is `spark-submit drystone_<verb>.py --config FILE --stream NAME --run ID [
 thing that it does, whether it succeeded or not, is to write a `JobResult` to the stream's bucket under
 `result_key(stream, run)`; then it exits with 0 if and only if it succeeded. No result after the process has ended means
 that it died, and may be tried again: every job is idempotent.
+
+What moves no bytes is a *step*: it needs no Spark, and runs in the process of whoever asks for it, an Airflow task or
+the terminal. Its request and its result object are of the same kind.
 """
 
 from __future__ import annotations
@@ -12,15 +15,19 @@ import re
 import sysconfig
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from drystone.block import keys
+from drystone.block.meta import Ulid
+from drystone.block.predicates import Predicate
 from drystone.errors import UsageError
 
-Verb = Literal["upload", "detect", "compact", "mark", "sweep"]
+Verb = Literal["upload", "detect", "compact", "mark", "sweep", "repair", "verify"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
+Step = Literal["retain", "retire", "erase", "hold", "release", "unmark", "receipt"]
+STEPS: tuple[Step, ...] = get_args(Step)
 _RUN = re.compile(r"[A-Za-z0-9_+:-][A-Za-z0-9._+:-]{0,499}")
 
 
@@ -50,11 +57,29 @@ class UploadRequest(_Model):
         return None if self.interval is None else (moment(self.interval[0]), moment(self.interval[1]))
 
 
-class DetectRequest(_Model):
-    """Plan a compaction of this kind, in at most `batches` batches of about equal bytes."""
+class _Asked(_Model):
+    """Every request of a person says why, and who asks."""
 
-    kind: Literal["minor", "major"]
+    reason: str = Field(min_length=1)
+    author: str = Field(min_length=1)
+
+
+class EraseRequest(_Asked):
+    """Erase the rows that match. `key`: tells it from a request that is else the same, for rows that came later."""
+
+    predicate: Predicate
+    key: str = ""
+
+
+class DetectRequest(_Model):
+    """Plan a compaction of this kind, in at most `batches` batches of about equal bytes.
+
+    `proposed`: for a dry run, an erasure that is taken for written.
+    """
+
+    kind: Literal["minor", "major", "rewrite"]
     batches: int = Field(1, ge=1)
+    proposed: EraseRequest | None = None
 
 
 class CompactRequest(_Model):
@@ -72,12 +97,111 @@ class SweepRequest(_Model):
     """Delete what has been marked for longer than deleteDelay, and old partial uploads."""
 
 
+RepairKind = Literal["partial", "malformed", "rewrite", "drop-rows", "reupload", "adopt"]
+REPAIR_KINDS: tuple[RepairKind, ...] = get_args(RepairKind)
+
+
+class RepairRequest(_Model):
+    """Plan a repair of this kind; or execute batch number `batch` of the plan `plan_key`, which must have `digest`.
+
+    `blocks`: by ULID, which it is about. `where`: which rows drop-rows drops. reupload uploads the file `path` in place
+    of the rows of `source`. adopt looks into the bucket `origin` (by default the stream's own) for the stream
+    `origin_stream` (by default of the same name). `reason`: for the log; what once was whole goes only with one.
+    `batches`: into how many shares the work is cut at most.
+    """
+
+    kind: RepairKind | None = None
+    blocks: tuple[Ulid, ...] = ()
+    where: Predicate | None = None
+    source: Ulid | None = None
+    path: str | None = Field(None, min_length=1)
+    origin: str | None = Field(None, min_length=1)
+    origin_stream: str | None = Field(None, min_length=1)
+    reason: str = ""
+    batches: int = Field(1, ge=1)
+    plan_key: str | None = None
+    digest: str | None = None
+    batch: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.kind is None) == (self.plan_key is None):
+            msg = "either kind or plan_key must be given"
+            raise ValueError(msg)
+        needed = {"rewrite": ["blocks"], "drop-rows": ["where"], "reupload": ["source", "path"]}
+        missing = [name for name in needed.get(self.kind or "", []) if not getattr(self, name)]
+        if missing:
+            msg = f"{self.kind} needs {' and '.join(missing)}"
+            raise ValueError(msg)
+        return self
+
+
+class VerifyRequest(_Model):
+    """Check the stream, or one block of it; `deep`: read every file."""
+
+    deep: bool = False
+    block: Ulid | None = None
+
+
 REQUESTS: dict[Verb, type[_Model]] = {
     "upload": UploadRequest,
     "detect": DetectRequest,
     "compact": CompactRequest,
     "mark": MarkRequest,
     "sweep": SweepRequest,
+    "repair": RepairRequest,
+    "verify": VerifyRequest,
+}
+
+
+class RetainRequest(_Model):
+    """Expire what is older than the stream's retention. `author`: the person or the DAG that asks."""
+
+    author: str = Field("drystone", min_length=1)
+
+
+class RetireRequest(_Asked):
+    """Retire sources, and those of blocks."""
+
+    sources: tuple[Ulid, ...] = ()
+    blocks: tuple[Ulid, ...] = ()
+
+
+class HoldRequest(_Asked):
+    """Hold blocks, or the whole stream, for `length` ms."""
+
+    name: str
+    blocks: tuple[Ulid, ...] = ()
+    length: int = Field(gt=0)
+
+
+class ReleaseRequest(_Asked):
+    """Take a hold away."""
+
+    name: str
+
+
+class UnmarkRequest(_Asked):
+    """Take a block's deletion mark away; `length`: for how many ms it is held where it would be marked again."""
+
+    block: Ulid
+    length: int = Field(gt=0)
+
+
+class ReceiptRequest(_Model):
+    """Write down what there is left of an erasure, by default of every one."""
+
+    edit: Ulid | None = None
+
+
+STEP_REQUESTS: dict[Step, type[_Model]] = {
+    "retain": RetainRequest,
+    "retire": RetireRequest,
+    "erase": EraseRequest,
+    "hold": HoldRequest,
+    "release": ReleaseRequest,
+    "unmark": UnmarkRequest,
+    "receipt": ReceiptRequest,
 }
 
 
@@ -95,7 +219,7 @@ class JobResult(_Model):
     """What a job did. Times are ms since the epoch, durations ms."""
 
     version: Literal[1] = 1
-    verb: Verb
+    verb: Verb | Step
     stream: str
     run: str
     dry_run: bool = False

@@ -22,6 +22,8 @@ TITLES = {
     "reading": "Reading",
     "timeline": "Timeline",
     "memory": "Memory",
+    "load": "Load",
+    "thanos": "Thanos",
 }
 
 

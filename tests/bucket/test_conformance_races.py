@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from buckets import objects
 
 from drystone.bucket import Bucket, ObjectInfo
-from drystone.errors import BucketError, ObjectExistsError, ObjectMissingError
+from drystone.bucket.s3 import S3Bucket
+from drystone.errors import BucketError, ObjectExistsError
 
 RACERS = 8
 ROUNDS = 12
@@ -97,7 +99,10 @@ def test_of_racing_processes_one_wins(shared_bucket: Bucket, tmp_path: Path, ver
 
 @pytest.mark.parametrize("verb", ["create", "put"])
 def test_a_killed_writer_leaves_all_or_nothing(shared_bucket: Bucket, verb: str) -> None:
-    """Kill a writer at any moment: the object is there whole or not at all, and the next writer succeeds."""
+    """Kill a writer at any moment: the object is there whole or not at all, and the next writer succeeds.
+
+    A store finishes what it was sent before the writer died: then that may come true a moment later.
+    """
     context = multiprocessing.get_context("fork")
     pickled = pickle.dumps(shared_bucket)
     big = bytes(range(256)) * (64 << 10)
@@ -116,16 +121,18 @@ def test_a_killed_writer_leaves_all_or_nothing(shared_bucket: Bucket, verb: str)
         process.join(normal * number / 7)
         process.kill()
         process.join()
-        whole = keys_of(shared_bucket, "killed/") == [key]
-        if whole:
+        found = objects(shared_bucket, key)
+        assert found in ({}, {key: big})
+        if verb == "put" and isinstance(shared_bucket, S3Bucket):
+            continue  # What a dead client has sent may still come true: in place of the next writer's.
+        shared_bucket.delete(found)
+        try:
+            shared_bucket.create(key, b"the next writer's")
+        except ObjectExistsError:
+            assert isinstance(shared_bucket, S3Bucket)  # As above, but a create is in nobody's place.
             assert shared_bucket.get(key) == big
-            shared_bucket.delete([key])
         else:
-            assert keys_of(shared_bucket) == ["whole"]
-            with pytest.raises(ObjectMissingError):
-                shared_bucket.get(key)
-        shared_bucket.create(key, b"the next writer's")
-        assert shared_bucket.get(key) == b"the next writer's"
+            assert shared_bucket.get(key) == b"the next writer's"
         shared_bucket.delete([key])
 
 
@@ -170,7 +177,7 @@ def test_creates_in_a_folder_that_others_empty(bucket: Bucket) -> None:
                 bucket.create(key, b"data")
                 assert bucket.head(key) == ObjectInfo(key, 4, bucket.head(key).modified)
                 bucket.delete([key])
-        except (BucketError, AssertionError) as error:
+        except Exception as error:  # noqa: BLE001 - the test shows it
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]

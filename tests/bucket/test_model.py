@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from s3_buckets import Waits, new_bucket
 
 from drystone.bucket import Bucket, LocalBucket, MemoryBucket
 from drystone.errors import ObjectExistsError, ObjectMissingError, UsageError
+from drystone.testing.s3_server import S3Server
 
 PARTS = st.sampled_from(["a", "a!", "a-", "a.b", "a0", "b", ".h", "é", "\uffee", "\U0001f600"])
 KEYS = st.lists(PARTS, min_size=1, max_size=3).map("/".join)
@@ -151,3 +153,17 @@ TestLocalBucket.settings = SETTINGS
 TestMemoryBucket = MemoryMachine.TestCase
 TestMemoryBucket.__doc__ = "A memory bucket and a dictionary tell the same, whatever is done to both."
 TestMemoryBucket.settings = SETTINGS
+
+
+def test_an_s3_bucket_and_a_dictionary_tell_the_same(s3: S3Server) -> None:
+    """An S3 bucket that lists in short pages and a dictionary tell the same, whatever is done to both."""
+
+    class S3Machine(BucketMachine):
+        # The server of the tests keeps objects in a folder, as a local bucket does.
+        nested_keys = False
+
+        def make(self) -> Bucket:
+            return new_bucket(s3, page_keys=2, credentials=s3.credentials, retries=Waits().retries(2))
+
+    few = settings(SETTINGS, max_examples=8, stateful_step_count=20)
+    run_state_machine_as_test(S3Machine, settings=few)  # type: ignore[no-untyped-call]

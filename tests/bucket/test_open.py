@@ -31,7 +31,7 @@ def test_a_memory_address_is_a_bucket_of_this_process() -> None:
     "url",
     [
         *("", "folder", "/abs/folder", "file:/abs", "file://relative/folder", "file://", "file:///", "FILE:///x"),
-        *("s3://bucket", "S3", "memory://", "memory://a/b"),
+        *("s3:bucket", "S3", "S3://bucket", "memory://", "memory://a/b"),
     ],
 )
 def test_any_other_address_is_refused_with_the_list_of_what_is_known(url: str) -> None:

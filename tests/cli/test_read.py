@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from lakes import DAY, FIRST_DAY, SCHEMA, STREAM, Lake, Row, rows, values
 
-from drystone.engine.checksum import ContentChecksum
+from drystone.rows.checksum import ContentChecksum
 from drystone.testing.streams import with_source
 
 Busy = tuple[Lake, list[Row]]

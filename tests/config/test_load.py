@@ -47,12 +47,14 @@ def write(folder: Path, path: str = "", value: object = None) -> Path:
 WRONG: list[tuple[str, object, str, str]] = [
     ("version", 2, "version", "Input should be 1"),
     ("version", "-", "version", "is missing"),
-    ("bucket", "s3://b", "bucket", "must be file:FOLDER, relative to this file or absolute (given: 's3://b')"),
+    ("bucket", "s3://b", "bucket", "must be file:FOLDER, relative to this file or absolute, or s3://bucket/prefix"),
+    ("bucket", "s3://user:pass@lake", "bucket", "must be file:FOLDER"),
+    ("bucket", "s3://lake?path_style", "bucket", "must be file:FOLDER"),
     ("bucket", "file:", "bucket", "must be file:FOLDER"),
     ("bucket", "file:///", "bucket", "must be file:FOLDER"),
     ("bucket", "bucket", "bucket", "must be file:FOLDER"),
     ("bucket", None, "bucket", "valid string (given: None)"),
-    ("strems", {}, "strems", "unknown key; known here: version, bucket, streams, spark"),
+    ("strems", {}, "strems", "unknown key; known here: version, bucket, streams, bucket_connection, spark"),
     ("streams", {}, "streams", "at least 1 item"),
     ("streams", None, "streams", "must be a block of keys and values (given: None)"),
     ("streams.Events", PLAIN["streams"]["events"], "streams.Events", "Allowed: lower-case letters"),
@@ -199,6 +201,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         "file:///data/b": "file:///data/b",
         "file:~/b": "file:///home/ann/b",
         "memory://b": "memory://b",
+        "s3://lake/p?endpoint=http://h:1&region=r": "s3://lake/p?endpoint=http://h:1&region=r",
     }.items():
         write(folder, f"{EVENTS}.bucket", written)
         assert load(file).bucket_url("events") == meant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -37,6 +38,7 @@ streams:
     sort_key: [at]
     ingest: {{path: "in/%Y-%m-%d/*.csv", format: csv, schedule: "@daily", start_date: "2013-01-01"}}
     lifecycle: {{schedule: null}}
+    retention: {{raw: 90d}}
 """
 
 SUBMIT = """#!/bin/sh
@@ -53,6 +55,7 @@ os.environ |= {
     "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+    "AIRFLOW__CORE__FERNET_KEY": base64.urlsafe_b64encode(bytes(range(32))).decode(),
     "AIRFLOW__DAG_PROCESSOR__DISABLE_BUNDLE_VERSIONING": "True",
     "DRYSTONE_CONFIG": str(HOME / "drystone.yaml"),
 }

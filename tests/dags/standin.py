@@ -37,7 +37,8 @@ if not todo.get("silent"):
         "work_ms": 4,
         "batches": batches,
     }
-    fields |= {"plan_key": "the-plan" if verb == "detect" else None, "summary": {"rows": 5, "request": given.request}}
+    planned = verb == "detect" or "batches" in todo
+    fields |= {"plan_key": "the-plan" if planned else None, "summary": {"rows": 5, "request": given.request}}
     fields |= todo.get("result", {})
     result = jobs.JobResult(verb=verb, stream=given.stream, run=given.run, dry_run=given.dry_run, **fields)
     bucket = open_bucket(load(Path(given.config)).bucket_url(given.stream))

@@ -92,6 +92,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connection: None) -> C
     return stream
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_every_job_killed_in_january(make: Callable[[pa.Table], Flights]) -> None:

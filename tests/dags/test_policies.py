@@ -18,7 +18,9 @@ from drystone.airflow.pools import SPARK_POOL, remover_pool
 
 ROOT = Path(__file__).resolve().parents[2]
 STREAMS = ("events", "daily")
-WORKFLOWS = ("ingest", "lifecycle", "major_compaction")
+WORKFLOWS = ("ingest", "lifecycle", "major_compaction", "repair", "verify", "erase", "retention", "retire", "hold")
+BY_FORM = ("repair", "erase", "retire")
+"""What a person starts, and what takes rows away."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,7 @@ def test_parsing_loads_nothing_heavy() -> None:
     """Parsing DAG files imports neither Spark nor Arrow nor boto3, so that every task begins quickly."""
     code = (
         f"import sys, json; sys.path.insert(0, {str(ROOT / 'dags')!r})\n"
-        "import drystone_ingest, drystone_lifecycle, drystone_major_compaction\n"
+        f"import {', '.join(f'drystone_{name}' for name in WORKFLOWS)}\n"
         "print(json.dumps(sorted(sys.modules.keys() & {'pyspark', 'pyarrow', 'numpy', 'pandas', 'boto3'})))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -93,13 +95,14 @@ def test_tasks_are_bounded(bag: DagBag) -> None:
 
 
 def test_spark_jobs_wait_in_pools(bag: DagBag) -> None:
-    """Spark jobs share one pool; what marks and deletes has the remover's pool of its stream instead."""
+    """Spark jobs share one pool; what marks, deletes and repairs has the remover's pool of its stream instead."""
     for dag in bag.dags.values():
         stream = dag.dag_id.split("__")[0]
         pools = {task.task_id: task.pool for task in dag.tasks if "Spark" in task.task_type}
-        assert pools
+        assert pools or dag.dag_id.endswith("__hold")
         for task_id, pool in pools.items():
-            assert pool == (remover_pool(stream) if task_id in {"mark", "sweep"} else SPARK_POOL)
+            removes = task_id in {"mark", "sweep"} or dag.dag_id.endswith("__repair")
+            assert pool == (remover_pool(stream) if removes else SPARK_POOL)
 
 
 def test_sensors_defer_and_give_up(bag: DagBag) -> None:
@@ -131,9 +134,9 @@ def test_forms_explain_and_check_themselves(bag: DagBag) -> None:
 
 
 def test_every_job_takes_dry_run_from_the_form(bag: DagBag) -> None:
-    """Each Spark task of each DAG is told by the form whether it only shows its plan."""
+    """Each Spark task and each step of each DAG is told by the form whether it only shows its plan."""
     for task in all_tasks(bag):
-        if "Spark" in task.task_type:
+        if "Spark" in task.task_type or "Step" in task.task_type:
             given = task.partial_kwargs["plan_only"] if task.is_mapped else task.plan_only
             assert given == "{{ params.dry_run }}", task
 
@@ -141,7 +144,7 @@ def test_every_job_takes_dry_run_from_the_form(bag: DagBag) -> None:
 def test_mapped_tasks_are_named(bag: DagBag) -> None:
     """Tasks that are mapped over batches show the batch's label in place of a number."""
     mapped = [task for task in all_tasks(bag) if task.is_mapped]
-    assert {task.task_id for task in mapped} == {"compact_minor", "compact_major", "compact"}
+    assert {task.task_id for task in mapped} == {"compact_minor", "compact_major", "compact", "repair", "rewrite"}
     assert all(task.map_index_template for task in mapped)
 
 
@@ -163,6 +166,49 @@ def test_the_lifecycle_is_one_chain(bag: DagBag) -> None:
     names = order.split()
     chain = edges(bag.dags["events__lifecycle"])
     assert chain == {name: {follower} for name, follower in pairwise(names)} | {"report": set()}
+
+
+def test_a_repair_asks_before_it_acts(bag: DagBag) -> None:
+    """A repair's plan comes first, then a person's yes, which a day's silence does not give; by default it is dry."""
+    dag = bag.dags["events__repair"]
+    order = ["plan", "approve", "repair", "ready", "mark", "delete_delay", "sweep", "report"]
+    assert edges(dag) == {name: {follower} for name, follower in pairwise(order)} | {
+        "plan": {"approve", "repair"},
+        "report": set(),
+    }
+    approve = dag.get_task("approve")
+    assert (approve.defaults, approve.response_timeout.total_seconds()) == (["Reject"], 86_400)
+    assert dag.params["dry_run"] is True
+    assert dag.params["approval"] is True
+
+
+def test_what_takes_rows_away_is_dry_unless_told(bag: DagBag) -> None:
+    """A form with which a person takes rows away shows its plan first; what runs by itself cannot."""
+    for stream in STREAMS:
+        for workflow in WORKFLOWS:
+            assert bag.dags[f"{stream}__{workflow}"].params["dry_run"] is (workflow in BY_FORM), workflow
+
+
+def test_an_edit_is_written_before_anything_is_rewritten(bag: DagBag) -> None:
+    """An erasure and a retirement begin with the edit, and end with what the lifecycle does to superseded blocks."""
+    removal = ["mark", "delete_delay", "sweep"]
+    rewrite = ["plan_rewrite", "rewrite", "rewritten"]
+    chains = {
+        "erase": ["write_edit", *rewrite, *removal, "receipt", "report"],
+        "retire": ["retire", *rewrite, *removal, "report"],
+        "retention": ["retain", *removal, "report"],
+        "hold": ["act", "report"],
+    }
+    for workflow, order in chains.items():
+        chain = edges(bag.dags[f"events__{workflow}"])
+        assert chain == {name: {follower} for name, follower in pairwise(order)} | {"report": set()}, workflow
+    assert bag.dags["events__hold"].get_task("act").pool == remover_pool("events")
+
+
+def test_retention_runs_daily_where_there_is_one(bag: DagBag) -> None:
+    """A stream that keeps rows for ever has its retention only by form."""
+    assert type(bag.dags["events__retention"].timetable).__name__ == "NullTimetable"
+    assert "@daily" in repr(bag.dags["daily__retention"].schedule)
 
 
 def test_schedules_follow_the_configuration(bag: DagBag) -> None:

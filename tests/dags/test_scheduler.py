@@ -18,7 +18,7 @@ import drystone
 from drystone.testing.airflow_home import AirflowHome
 from drystone.testing.airflow_rest import AirflowClient, Task, wait_until
 
-pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.scheduler, pytest.mark.timeout(400)]
 FILES = ("a", "b", "c")
 MONTHS = ("01", "02")
 DAGS = ("events__ingest", "events__lifecycle", "events__major_compaction", "told__ingest", "told__lifecycle")

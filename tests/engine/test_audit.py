@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from buckets import objects
 
@@ -84,3 +86,37 @@ def test_old_plans_results_and_journals_go(bucket: MemoryBucket, clock: ManualCl
         *(f"{prefix}{age}.json" for prefix in kept for age in ("old", "young")),
         *(f"{prefix}young.json" for prefix in going),
     }
+
+
+def test_an_action_is_shown_with_what_became_of_it(bucket: MemoryBucket) -> None:
+    """What was intended and then done, left or failed is one action; what nobody closed stays intended."""
+    intended = [replace(entry("delete", name, NOW), outcome="intended") for name in "ABCD"]
+    audit.append(bucket, STREAM, intended, NOW)
+    outcomes: dict[str, tuple[audit.Outcome, str]] = {"A": ("done", ""), "B": ("left", "held"), "C": ("failed", "x")}
+    audit.conclude(bucket, STREAM, intended, outcomes, NOW + 5)
+    found = [(each.block, each.outcome, each.note, each.when) for each in audit.actions(bucket, STREAM)]
+    assert found == [
+        ("A", "done", "", NOW),
+        ("B", "left", "held", NOW),
+        ("C", "failed", "x", NOW),
+        ("D", "intended", "", NOW),
+    ]
+
+
+def test_the_same_action_again_is_another_one(bucket: MemoryBucket) -> None:
+    """A retry of a run that died has lines of its own, and closes none but those."""
+    for moment in (NOW, NOW + 10):
+        audit.append(bucket, STREAM, [replace(entry("delete", "A", moment), outcome="intended")], moment)
+    audit.conclude(bucket, STREAM, [entry("delete", "A", NOW + 10)], {"A": ("done", "")}, NOW + 11)
+    audit.append(bucket, STREAM, [entry("delete", "A", NOW + 20)], NOW + 20)
+    assert [(each.when, each.outcome) for each in audit.actions(bucket, STREAM)] == [
+        (NOW, "intended"),
+        (NOW + 10, "done"),
+        (NOW + 20, "done"),
+    ]
+
+
+def test_what_a_removal_rests_on_is_known_as_once_whole(bucket: MemoryBucket) -> None:
+    """A block that justifies a deletion is known from its line on, even if the line of its own upload was lost."""
+    audit.append(bucket, STREAM, [replace(entry("mark", "A", NOW), outcome="intended", needs=("F", "G"))], NOW)
+    assert audit.uploaded(bucket, STREAM) == {"F", "G"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ from buckets import Call, Spy, objects
 
 from drystone.block import keys
 from drystone.bucket import LocalBucket, MemoryBucket
-from drystone.engine.lease import remover_lease
+from drystone.bucket.protocol import ObjectInfo
+from drystone.engine.lease import TTL_MS, kept_lease, remover_lease
 from drystone.errors import HeldError
 from drystone.testing.streams import ManualClock
 
@@ -139,3 +142,65 @@ def test_an_unreadable_lease_holds(bucket: MemoryBucket, clock: ManualClock) -> 
     bucket.put(key, b"{")
     with pytest.raises(HeldError, match=key), remover_lease(bucket, STREAM, "run", TTL, clock):
         pytest.fail("who knows who is removing")
+
+
+class Unlisted(Spy):
+    """A bucket whose listings lag behind."""
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
+        """See Bucket."""
+        return (item for item in super().list(prefix, start_after) if "/.lease/" not in item.key)
+
+
+def test_a_listing_that_lags_does_not_end_a_lease(bucket: MemoryBucket, clock: ManualClock) -> None:
+    """A remover holds its lease although no listing shows it yet, until the lease has run out."""
+    with remover_lease(Unlisted(bucket), STREAM, "run", TTL, clock) as held:
+        held.check(clock.now)
+        with pytest.raises(HeldError):
+            held.check(clock.now + TTL)
+
+
+class Steps:
+    """A pacer under whose sleeps and turns the clock moves on."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        """`clock`: the one that moves."""
+        self.clock = clock
+        self.turn: Callable[[], None] = lambda: None
+
+    def sleep(self, ms: int) -> None:
+        """Let time pass."""
+        self.clock.advance(ms)
+
+    @contextmanager
+    def every(self, ms: int, act: Callable[[], None]) -> Iterator[None]:
+        """Let the test say when it is time."""
+
+        def turn() -> None:
+            self.clock.advance(ms)
+            act()
+
+        self.turn = turn
+        yield
+
+
+def test_a_kept_lease_is_renewed_while_the_run_lives(bucket: MemoryBucket, clock: ManualClock) -> None:
+    """A run that takes many times as long as a lease keeps it; once nobody renews it, it runs out."""
+    pacer = Steps(clock)
+    with kept_lease(bucket, STREAM, "run", clock, pacer) as held:
+        for _ in range(40):
+            pacer.turn()
+            held.check(clock.now)
+        clock.advance(TTL_MS)
+        with pytest.raises(HeldError):
+            held.check(clock.now)
+
+
+def test_the_next_run_waits_for_a_dead_ones_lease(bucket: MemoryBucket, clock: ManualClock) -> None:
+    """A run that was killed keeps the next one waiting until its lease has run out, and not longer."""
+    dead = kept_lease(bucket, STREAM, "dead", clock, Steps(clock))
+    dead.__enter__()
+    before = clock.now
+    with kept_lease(bucket, STREAM, "next", clock, Steps(clock)) as held:
+        held.check(clock.now)
+    assert TTL_MS <= clock.now - before < 2 * TTL_MS

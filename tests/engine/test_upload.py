@@ -18,10 +18,10 @@ from drystone.block.marks import DELETION_MARK
 from drystone.block.meta import MAX_META_BYTES, META_FILE, SOURCES_FILE, Meta, Parent, TimeChunk, parse
 from drystone.bucket import Bucket, MemoryBucket
 from drystone.engine import upload
-from drystone.engine.keys import sort_table
 from drystone.engine.upload import Origin, new_extension, upload_block
-from drystone.engine.writer import Built, ChunkWriter
 from drystone.errors import BucketError, DrystoneError, ObjectExistsError, UploadTimeoutError
+from drystone.rows.keys import sort_table
+from drystone.rows.writer import Built, ChunkWriter
 from drystone.testing.streams import ManualClock
 from drystone.testing.tables import SCHEMA, SOURCES
 from drystone.tracker import ListingTracker
@@ -146,19 +146,58 @@ def test_an_upload_that_is_interrupted_cleans_up(bucket: MemoryBucket, built: Bu
     assert objects(bucket) == {}
 
 
-def test_a_lost_answer_leaves_nothing_readable(bucket: MemoryBucket, built: Built, clock: ManualClock) -> None:
-    """If meta.json was written and only the answer was lost, meta.json is the first to be removed."""
+class Losing(Spy):
+    """A bucket that loses the answer to each create, which it has done."""
 
-    def lose(call: Call) -> None:
+    def create(self, key: str, data: bytes) -> None:
+        """See Bucket."""
+        super().create(key, data)
+        raise BucketError("no answer.")
+
+
+def test_a_lost_answer_is_looked_up(bucket: MemoryBucket, built: Built, clock: ManualClock) -> None:
+    """If meta.json was written and only the answer was lost, the block is there, and nothing of it is removed."""
+    spy = Losing(bucket)
+    meta = send(spy, built, clock)
+    assert ListingTracker(bucket, STREAM).observe(NOW).folders[meta.ulid].loadable
+    assert spy.of("delete") == []
+
+
+def test_what_may_count_is_not_removed(bucket: MemoryBucket, built: Built, clock: ManualClock) -> None:
+    """If nobody can tell whether meta.json was written, the upload fails and leaves the block, which may be read."""
+
+    def fail(call: Call) -> None:
+        if call.verb == "get":
+            raise BucketError("no answer again.")
+
+    with pytest.raises(BucketError, match="no answer") as caught:
+        send(Losing(bucket, fail), built, clock)
+    assert "is not known (no answer again.)" in caught.value.__notes__[0]
+    assert len(objects(bucket)) == WRITTEN
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_writer_that_slept_before_meta_json(
+    bucket: MemoryBucket,
+    built: Built,
+    clock: ManualClock,
+    swept: bool,  # noqa: FBT001
+) -> None:
+    """What a sweep took meanwhile for an abandoned upload leaves no meta.json behind; else the block is whole."""
+
+    def sleep(call: Call) -> None:
         if call.verb == "create":
-            bucket.create(call.key, b"{}")
-            raise BucketError("no answer.")
+            clock.advance(5 * 3_600_000)
+            bucket.delete(list(objects(bucket)) if swept else [])
 
-    spy = Spy(bucket, lose)
-    with pytest.raises(BucketError, match="no answer"):
-        send(spy, built, clock)
-    assert spy.of("delete")[0].endswith(META_FILE)
-    assert objects(bucket) == {}
+    if swept:
+        with pytest.raises(UploadTimeoutError, match="its files were removed") as caught:
+            send(Spy(bucket, sleep), built, clock)
+        assert caught.value.retryable
+        assert objects(bucket) == {}
+    else:
+        meta = send(Spy(bucket, sleep), built, clock)
+        assert ListingTracker(bucket, STREAM).observe(clock.now).folders[meta.ulid].loadable
 
 
 def test_a_failed_clean_up_is_told(bucket: MemoryBucket, built: Built, clock: ManualClock) -> None:

@@ -19,15 +19,15 @@ import drystone
 from drystone import ulids
 from drystone.block import edits, keys
 from drystone.bucket import LocalBucket, MemoryBucket
-from drystone.engine.arrow_schema import SOURCE_COLUMN
 from drystone.engine.audit import Entry, append
-from drystone.engine.chunk_file import ChunkFile
 from drystone.engine.findings import Finding
-from drystone.engine.index import IndexEntry, read_index, write_index
 from drystone.engine.verify import Verification, _check_owners, verify_stream
 from drystone.engine.verify_block import verify_block
 from drystone.errors import UsageError
 from drystone.reader import look
+from drystone.rows.arrow_schema import SOURCE_COLUMN
+from drystone.rows.chunk_file import ChunkFile
+from drystone.rows.index import IndexEntry, read_index, write_index
 from drystone.testing.streams import ManualClock, build_block, source_id, with_source, write_record
 from drystone.timeline.timeline import Visible
 from drystone.tracker import ListingTracker

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from drystone.bucket.s3_address import parse as parse_address
 from drystone.config.load import load
 
 BIN = Path(sys.executable).parent
@@ -22,10 +23,10 @@ ENGINE = shutil.which("echo") or "/bin/echo"
 
 
 def parse(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Let podman-compose interpolate, merge and print the file of a folder."""
+    """Let podman-compose interpolate, merge and print the file of a folder, with all that is optional."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DRYSTONE_")}
     return subprocess.run(
-        [BIN / "podman-compose", "--podman-path", ENGINE, "config"],
+        [BIN / "podman-compose", "--podman-path", ENGINE, "--profile", "s3", "config"],
         cwd=folder,
         env=environment | variables,
         capture_output=True,
@@ -37,7 +38,7 @@ def parse(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def compose(root: Path) -> dict[str, Any]:
     """The file as the parser understands it."""
-    run = parse(root, DRYSTONE_SECRET="s" * 64)
+    run = parse(root, DRYSTONE_SECRET="s" * 64, DRYSTONE_S3_SECRET="s3-secret")
     assert run.returncode == 0, run.stderr
     document: dict[str, Any] = yaml.safe_load(run.stdout)
     return document
@@ -149,6 +150,22 @@ def test_airflow_finds_spark(compose: dict[str, Any]) -> None:
     assert host in services
     assert f"--port {connection['port']}" in " ".join(services[host]["command"])
     assert f"spark://{host}:{connection['port']}" in " ".join(services["spark-worker-1"]["command"])
+
+
+def test_airflow_finds_the_store(compose: dict[str, Any], root: Path) -> None:
+    """The optional store takes the key and secret that Airflow's connection has, where the how-to says that it is."""
+    store = compose["services"]["s3"]
+    connection = json.loads(compose["services"]["scheduler"]["environment"]["AIRFLOW_CONN_AWS_DEFAULT"])
+    assert store["environment"]["ROOT_ACCESS_KEY_ID"] == connection["login"]
+    assert store["environment"]["ROOT_SECRET_ACCESS_KEY"] == connection["password"] == "s3-secret"
+    page = (root / "docs/how-to/docker-compose.md").read_text()
+    found = re.search(r"^bucket: (s3://.*)$", page, re.MULTILINE)
+    assert found is not None
+    address = parse_address(found[1])
+    command = " ".join(store["command"])
+    assert f"mkdir -p /data/{address.bucket} " in command
+    assert f"--port :{address.endpoint.rpartition(':')[2]} --region {address.region} " in command
+    assert address.endpoint.startswith("http://s3:")
 
 
 def test_the_configuration_in_the_containers_loads(root: Path, compose: dict[str, Any]) -> None:

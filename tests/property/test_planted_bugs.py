@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from drystone.block.edits import Expire
 from drystone.testing.happenings import random_history
 from drystone.testing.history import History
 from drystone.testing.invariants import BrokenInvariantError, check_against_model, check_read_exactly_once
@@ -18,6 +19,7 @@ from drystone.timeline.cover import Covering
 from drystone.timeline.gone import Gone
 from drystone.timeline.groups import Group
 from drystone.timeline.holders import Holders
+from drystone.timeline.pending import Expiry
 from drystone.timeline.timeline import Timeline
 
 SEEDS = 800
@@ -195,7 +197,31 @@ def gone_rows_are_taken_for_dropped(patch: pytest.MonkeyPatch) -> None:
 @plant(check_against_model)
 def expired_groups_stay(patch: pytest.MonkeyPatch) -> None:
     """A group of which every row is expired stays visible."""
-    patch.setattr(timeline, "expired_before", lambda _edits: timeline.NEVER)
+    patch.setattr(timeline, "expiry_of", lambda _edits: Expiry())
+
+
+@plant(check_against_model)
+def retention_of_one_resolution_takes_from_all(patch: pytest.MonkeyPatch) -> None:
+    """What expires in one resolution expires in the others, too."""
+    patch.setattr(Expiry, "before", lambda self, _resolution: max([self.everywhere, *self.own.values()]))
+
+
+@plant(check_read_exactly_once)
+def rows_expire_in_every_resolution(patch: pytest.MonkeyPatch) -> None:
+    """The rows of a straddling block are cut by the retention of another resolution."""
+    patch.setattr(Expire, "takes_from", lambda _self, _resolution: True)
+
+
+@plant(check_against_model, "downsample", "expire")
+def what_has_expired_elsewhere_is_not_missed(patch: pytest.MonkeyPatch) -> None:
+    """A source that has expired in one resolution is no damage in another one where it is lost."""
+    real = timeline._away
+
+    def away(*arguments: Any) -> Any:
+        found = real(*arguments)
+        return dict.fromkeys(found, frozenset().union(*found.values(), *(each.sources for each in arguments[2])))
+
+    patch.setattr(timeline, "_away", away)
 
 
 @plant(check_against_model)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from buckets import Call, Spy
@@ -215,28 +215,28 @@ def test_blocks_and_row_groups_out_of_range_are_not_read(tmp_path: Path) -> None
     days = [_many(day) for day in (0, 1)]
     for name, table in zip("ab", days, strict=True):
         table = with_source(table, lake.source(name))  # noqa: PLW2901 - the same rows, with their source
-        lake.blocks[name] = build_block(lake.bucket, STREAM, lake.config, table, lake.clock, row_group_rows=10_000)
+        lake.blocks[name] = build_block(lake.bucket, STREAM, lake.config, table, lake.clock, row_group_rows=100_000)
     start = lake.blocks["b"].min_time
     spy, whole, none = (Spy(lake.bucket) for _ in range(3))
     some = sum(batch.num_rows for batch in drystone.scan(spy, STREAM, start, start + HOUR))
-    assert some == -(-HOUR // 864)
+    assert some == -(-HOUR // 216)
     asked = spy.of("get", "get_range")
     assert [key for key in asked if lake.ulid("a") in key] == [keys.block(STREAM, lake.ulid("a"), META_FILE)]
     assert keys.block(STREAM, lake.ulid("b"), "index") in asked
-    assert sum(batch.num_rows for batch in drystone.scan(whole, STREAM, start)) == 100_000
+    assert sum(batch.num_rows for batch in drystone.scan(whole, STREAM, start)) == 400_000
     few = sum(batch.num_rows for batch in drystone.scan(none, STREAM, start + DAY))
     assert (few, none.of("get_range")) == (0, [])
     read, everything = (sum(call.size for call in each.calls if call.verb == "get_range") for each in (spy, whole))
     assert 0 < read < everything / 2
     narrow = Spy(lake.bucket)
-    assert sum(batch.num_rows for batch in drystone.scan(narrow, STREAM, start, columns=["city"])) == 100_000
+    assert sum(batch.num_rows for batch in drystone.scan(narrow, STREAM, start, columns=["city"])) == 400_000
     assert sum(call.size for call in narrow.calls if call.verb == "get_range") < everything * 4 / 5, "columns"
 
 
 def _many(day: int) -> pa.Table:
-    """Return a hundred thousand rows of one city and day, that do not compress well."""
-    numbers = range(100_000)
-    times = [(FIRST_DAY + day * DAY + number * 864) * 1000 for number in numbers]
-    ratios = [random.Random(number).random() for number in numbers]
-    columns = {"time": times, "city": ["Oslo"] * len(times), "count": list(numbers), "ratio": ratios}
+    """Return 400,000 rows of one city and day; their ratios do not compress."""
+    numbers = np.arange(400_000)
+    times = (FIRST_DAY + day * DAY + numbers * 216) * 1000
+    ratios = np.random.default_rng(day).random(len(numbers))
+    columns = {"time": times, "city": ["Oslo"] * len(numbers), "count": numbers, "ratio": ratios}
     return pa.table(columns).cast(SCHEMA)

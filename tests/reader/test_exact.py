@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from scenes import SCENES, Scene, Seen, erase, seen
 import drystone
 from drystone.block.predicates import Comparison
 from drystone.bucket import LocalBucket
-from drystone.errors import UsageError
+from drystone.errors import BucketError, UsageError
 from drystone.reader.scanning import to_ms
 from drystone.timeline import timeline
 
@@ -153,3 +154,15 @@ def test_days_are_told_apart(tmp_path: Path) -> None:
     times = rows(0, day=1)["time"].cast(pa.int64())
     assert FIRST_DAY + DAY <= pc.min(times).as_py() // 1000 < FIRST_DAY + 2 * DAY
     assert LocalBucket(tmp_path).url.startswith("file:///")
+
+
+def test_a_look_that_takes_longer_than_a_read_may_is_an_error(tmp_path: Path) -> None:
+    """Who fell asleep between its clock and its listing would find old blocks gone and new ones too young: no rows."""
+    scene = SCENES["everything at once"](tmp_path)
+    limit = scene.lake.config.times.read_timeout
+    for took, fails in ((limit, False), (limit + 1_000, True)):
+        now = to_ms(datetime.now(UTC)) or 0
+        times = iter([now, now + took])
+        with pytest.raises(BucketError, match="longer than its read_timeout") if fails else nullcontext() as caught:
+            list(drystone.scan(scene.lake.bucket, STREAM, now=lambda times=times: next(times)))  # type: ignore[misc]
+        assert caught is None or caught.value.retryable

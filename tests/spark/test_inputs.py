@@ -16,6 +16,7 @@ from small_streams import HEADER, Small
 from drystone.ingest import files as ingest
 from drystone.jobs import JobResult
 from drystone.spark import upload
+from drystone.verbs import upload as verb
 
 pytestmark = pytest.mark.spark
 
@@ -185,7 +186,7 @@ def test_a_file_that_changes_later_is_refused(small: Small) -> None:
 def test_a_file_that_changes_while_it_is_read_is_refused(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is written to after it was planned gives no block: its rows would not be those of its source."""
     path = small.put("a.csv", TWO_ROWS)
-    plan = upload._plan
+    plan = verb._plan
 
     def then_append(*arguments: object) -> ingest.PlannedFile:
         planned = plan(*arguments)  # type: ignore[arg-type]
@@ -193,7 +194,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(small: Small, monkeypat
             file.write("2013-01-02T09:00:00Z,Oslo,7,0.5\n")
         return planned
 
-    monkeypatch.setattr(upload, "_plan", then_append)
+    monkeypatch.setattr(verb, "_plan", then_append)
     assert_nothing_happened(small, small.job("upload"), "changed while it was read")
 
 
@@ -201,7 +202,7 @@ def test_a_run_again_adds_nothing(small: Small, monkeypatch: pytest.MonkeyPatch)
     """Doing an upload twice, also after it died before its commit, leaves the blocks of the first time."""
     small.put("a.csv", TWO_ROWS)
     with monkeypatch.context() as patch:
-        patch.setattr(upload, "_commit", lambda *_: None)
+        patch.setattr(verb, "_commit", lambda *_: None)
         assert small.job("upload").ok
     before = small.blocks()
     again = small.job("upload")

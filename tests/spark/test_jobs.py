@@ -12,10 +12,11 @@ from small_streams import HEADER, STREAM, Small
 from drystone.block import keys
 from drystone.block.guards import Hold
 from drystone.block.marks import NO_COMPACT_MARK
+from drystone.engine import merging
 from drystone.errors import DrystoneError
 from drystone.jobs import JobResult, Verb, result_key
 from drystone.reader import look
-from drystone.spark import compact, jobs, upload
+from drystone.spark import jobs, upload
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.spark
     ("verb", "arguments", "said"),
     [
         ("detect", ["--request", "{}"], "--request: kind: Field required"),
-        ("detect", ["--request", '{"kind": "huge"}'], "--request: kind: Input should be 'minor' or 'major'"),
+        ("detect", ["--request", '{"kind": "huge"}'], "--request: kind: Input should be 'minor', 'major' or 'rewrite'"),
         ("detect", ["--request", '{"kind": "minor", "batches": 0}'], "--request: batches: "),
         ("detect", ["--request", "{"], "--request: Invalid JSON"),
         ("mark", ["--request", '{"force": true}'], "--request: force: Extra inputs are not permitted"),
@@ -142,7 +143,7 @@ def latest_plan(small: Small) -> str:
 
 def test_several_outputs_are_one_group(small: Small) -> None:
     """A merge beyond the target size gives several blocks, cut by the sort key, that hold every row once together."""
-    small.configure(compaction={"target_block_bytes": "40KiB", "row_group_rows": 1024, "min_inputs": 2})
+    small.configure(compaction={"target_block_bytes": "24KiB", "row_group_rows": 1024, "min_inputs": 2})
     count = fill(small, days=1, files=6, rows=1_000)
     done = merge(small, "merge")
     assert done.ok, done.error
@@ -170,7 +171,7 @@ def test_rows_that_do_not_add_up_are_taken_back(small: Small, monkeypatch: pytes
     """If the outputs did not take in every row of the inputs once, they are removed before anybody can read them."""
     fill(small, days=1)
     before = small.blocks()
-    monkeypatch.setattr(compact, "check_whole", lambda *_: "two rows are one too many")
+    monkeypatch.setattr(merging, "check_whole", lambda *_: "two rows are one too many")
     done = merge(small, "merge")
     assert not done.ok
     assert "two rows are one too many" in done.error

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import drystone
 from drystone.reader import observe_stats
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 
 @contextmanager

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 from drystone import scan
 from drystone.bucket import Bucket, open_bucket
 from drystone.config.load import Loaded, load
-from drystone.engine.checksum import ContentChecksum
 from drystone.jobs import REQUESTS, JobResult, Verb
+from drystone.rows.checksum import ContentChecksum
 from drystone.spark import jobs
 
 DEMO = Path(flights.__file__).parent
 SYNC_DELAY = 2.0
-DELETE_DELAY = 2.0
+DELETE_DELAY = 6.0
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Flights:
 
 
 def make_stream(folder: Path, data: pa.Table, **changes: object) -> Flights:
-    """Write one input file per origin and a configuration with delays of two seconds; `changes` go into the stream."""
+    """Write one input file per origin and a configuration with delays of seconds; `changes` go into the stream."""
     flights.split_by_origin(data, folder / "data")
     demo = yaml.safe_load((DEMO / "drystone.yaml").read_text())
     stream = demo["streams"]["flights"]
@@ -85,7 +85,7 @@ def make_stream(folder: Path, data: pa.Table, **changes: object) -> Flights:
         "upload_timeout": f"{SYNC_DELAY - 0.1}s",
         "clock_skew": "100ms",
         "delete_delay": f"{DELETE_DELAY}s",
-        "read_timeout": "1s",
+        "read_timeout": "5s",
         "group_timeout": "1s",
     }
     stream.update(changes)

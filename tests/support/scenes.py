@@ -17,7 +17,7 @@ from drystone.block.edits import Edit
 from drystone.block.meta import Group, Replacement
 from drystone.block.predicates import All, Comparison, OneOf, Predicate
 from drystone.block.predicates import Any as Either
-from drystone.engine.arrow_schema import SOURCE_COLUMN
+from drystone.rows.arrow_schema import SOURCE_COLUMN
 from drystone.testing.streams import Lineage, source_id, with_source
 
 Seen = list[dict[str, Any]]

@@ -12,6 +12,7 @@ from airflow.sdk import DAG, Param
 from drystone.airflow.operator import DrystoneSparkOperator
 from drystone.airflow.params import DRY_RUN
 from drystone.airflow.pools import SPARK_POOL, remover_pool
+from drystone.airflow.step import DrystoneStepOperator
 from drystone.block.states import Times
 from drystone.config.load import Loaded, load
 from drystone.config.model import StreamConfig
@@ -19,6 +20,7 @@ from drystone.jobs import Verb
 
 SPARK_TIMEOUT = timedelta(hours=6)
 TASK_TIMEOUT = timedelta(minutes=10)
+_REMOVERS: frozenset[Verb] = frozenset({"mark", "sweep", "repair"})
 _FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -53,6 +55,11 @@ class Stream:
         """Return the task of one job."""
         return DrystoneSparkOperator(task_id=task_id, **self.spark_arguments(verb), **kwargs)
 
+    def step(self, task_id: str, step: str, **kwargs: Any) -> DrystoneStepOperator:
+        """Return the task of one step."""
+        where: dict[str, Any] = dict(self.where)
+        return DrystoneStepOperator(task_id=task_id, step=step, plan_only=DRY_RUN, **where, **kwargs)
+
     def spark_arguments(self, verb: Verb) -> dict[str, Any]:
         """Return the arguments of a job's task, mapped or not: the remover has a pool of its own."""
         return {
@@ -60,7 +67,7 @@ class Stream:
             "verb": verb,
             "conn_id": self.loaded.config.spark.connection,
             "plan_only": DRY_RUN,
-            "pool": remover_pool(self.name) if verb in {"mark", "sweep"} else SPARK_POOL,
+            "pool": remover_pool(self.name) if verb in _REMOVERS else SPARK_POOL,
             "execution_timeout": SPARK_TIMEOUT,
         }
 

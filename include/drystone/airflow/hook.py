@@ -11,13 +11,16 @@ from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from drystone import jobs
+from drystone.airflow.access import Access
 from drystone.errors import ConfigError
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 class SubmitHook(SparkSubmitHook):
-    """Runs the `spark-submit` of the environment that Airflow itself runs in."""
+    """Runs the `spark-submit` of the environment that Airflow itself runs in. `access`: to the stream's bucket."""
+
+    access: Access | None = None
 
     @property
     def master(self) -> str:
@@ -31,7 +34,10 @@ class SubmitHook(SparkSubmitHook):
 
     def submit(self, application: str = "", **kwargs: object) -> str | None:
         """Run spark-submit to its end; raises AirflowException if it fails."""
-        return super().submit(application, env=child_environment(self.master), **kwargs)
+        environment = child_environment(self.master)
+        if self.access is not None:
+            environment = self.access.environment(environment)
+        return super().submit(application, env=environment, **kwargs)
 
 
 def is_local(master: str) -> bool:

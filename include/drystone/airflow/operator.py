@@ -15,11 +15,12 @@ from airflow.sdk.exceptions import AirflowException
 from pydantic import ValidationError
 
 from drystone import jobs
+from drystone.airflow.access import Access, access
 from drystone.airflow.failures import as_task_failure, failure, result_failure
 from drystone.airflow.hook import SubmitHook, check_reachable, existing_connection, quiet
 from drystone.airflow.outcome import RESULT_XCOM, Summary, mapped_batches, read_result, summarize
 from drystone.airflow.runs import job_name
-from drystone.bucket import Bucket, open_bucket
+from drystone.bucket import Bucket
 from drystone.config.load import Loaded, load
 from drystone.errors import UsageError
 
@@ -34,8 +35,9 @@ class DrystoneSparkOperator(SparkSubmitOperator):
     * No result object: the job died, which another try may survive (AirflowException).
     * A result that is not ok fails at once, with what to do next, unless the job says that it can be retried.
     * A missing connection is an error, and so is a local bucket on a cluster.
+    * Credentials of the bucket's connection go into spark-submit's environment: see `drystone.airflow.access`.
 
-    XCom: under `result` a summary of ids, keys and numbers; the return value is the same, or, for `detect`, the list of
+    XCom: under `result` a summary of ids, keys and numbers; the return value is the same, or, of a plan, the list of
     batches that `DrystoneSparkOperator.partial(verb="compact", …).expand_kwargs(…)` takes.
     """
 
@@ -51,10 +53,14 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         config_file: str,
         request: Request | None = None,
         plan_only: bool | str = False,
+        plans: bool | None = None,
         batch_label: str = "",
         **kwargs: Any,
     ) -> None:
-        """`request` and `plan_only` may be templates; `plan_only`: a dry run; `batch_label`: names a mapped task."""
+        """`request` and `plan_only` may be templates; `plan_only`: a dry run; `batch_label`: names a mapped task.
+
+        `plans`: whether the job makes a plan whose batches are to be mapped over; by default `detect` does.
+        """
         # In client mode the driver is a child of this task: there is nothing to reconnect to, and the provider would
         # take the id of another try for it. A new try submits again under the same name, which is what jobs expect.
         kwargs["durable"] = False
@@ -64,15 +70,17 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         self.config_file = config_file
         self.request = request
         self.plan_only = plan_only
+        self.plans = verb == "detect" if plans is None else plans
         self.batch_label = batch_label
 
     def execute(self, context: Context) -> Any:
         """Submit, wait, read the result. Raises AirflowFailException or AirflowException as the class says."""
         with as_task_failure():
             loaded = load(Path(self.config_file))
-            bucket = open_bucket(loaded.bucket_url(self.stream))
+            allowed = access(loaded, self.stream)
+            bucket = allowed.open()
             run = _job_name(context)
-            hook = self._prepare(loaded, run)
+            hook = self._prepare(loaded, run, allowed)
             key = jobs.result_key(self.stream, run)
             # What an earlier try left must not be taken for this one's.
             bucket.delete([key])
@@ -84,7 +92,7 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         if self._hook is not None:
             super().on_kill()
 
-    def _prepare(self, loaded: Loaded, run: str) -> SubmitHook:
+    def _prepare(self, loaded: Loaded, run: str, allowed: Access) -> SubmitHook:
         spark = loaded.config.spark
         self._conn_id = spark.connection
         existing_connection(self._conn_id)
@@ -93,6 +101,7 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         self.application = str(jobs.script(self.verb))
         self.application_args = self._arguments(loaded.path, run)
         self._hook = hook = self._get_hook()
+        hook.access = allowed
         check_reachable(hook.master, loaded.bucket_url(self.stream), shared_filesystem=spark.shared_filesystem)
         return hook
 
@@ -147,7 +156,7 @@ class DrystoneSparkOperator(SparkSubmitOperator):
             raise result_failure(result)
         summary = summarize(result, key)
         context["ti"].xcom_push(key=RESULT_XCOM, value=summary)
-        return mapped_batches(result) if self.verb == "detect" else summary
+        return mapped_batches(result) if self.plans else summary
 
 
 def is_true(value: bool | str) -> bool:  # noqa: FBT001 -- it is the value itself

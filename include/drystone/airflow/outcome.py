@@ -53,10 +53,14 @@ def summarize(result: JobResult, key: str) -> Summary:
 
 
 def mapped_batches(result: JobResult) -> list[dict[str, object]]:
-    """Return one set of arguments of `DrystoneSparkOperator` per batch of a plan, for `expand_kwargs`."""
+    """Return one set of arguments of `DrystoneSparkOperator` per batch of a plan, for `expand_kwargs`.
+
+    A plan that says its digest is executed only as it was then.
+    """
     if result.plan_key is None:
         return []
+    bound = {"digest": result.summary["digest"]} if "digest" in result.summary else {}
     return [
-        {"request": {"plan_key": result.plan_key, "batch": batch.number}, "batch_label": batch.label}
+        {"request": {"plan_key": result.plan_key, "batch": batch.number, **bound}, "batch_label": batch.label}
         for batch in result.batches
     ]

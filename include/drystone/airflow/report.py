@@ -10,11 +10,11 @@ from airflow.sdk import Asset, BaseOperator, Context, TaskInstanceState
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pydantic import JsonValue
 
+from drystone.airflow.access import access
 from drystone.airflow.failures import as_task_failure
 from drystone.airflow.operator import is_true
 from drystone.airflow.report_link import ReportLink
 from drystone.airflow.run_report import collect
-from drystone.bucket import open_bucket
 from drystone.config.load import load
 
 _GOOD = {TaskInstanceState.SUCCESS, TaskInstanceState.SKIPPED}
@@ -51,7 +51,7 @@ class ReportOperator(BaseOperator):
             if task != instance.task_id and state is not None and state not in _GOOD
         ]
         with as_task_failure():
-            bucket = open_bucket(load(Path(self.config_file)).bucket_url(self.stream))
+            bucket = access(load(Path(self.config_file)), self.stream).open()
             report = collect(bucket, self.stream, instance.dag_id, instance.run_id, failed)
             bucket.put(report.key, report.model_dump_json(indent=1).encode())
         self.log.info("%s", report.to_markdown())

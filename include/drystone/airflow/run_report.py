@@ -25,7 +25,7 @@ class JobReport(_Model):
     """One job of the run. `task` is the task's id, with the map index if it is mapped; times in ms."""
 
     task: str
-    verb: jobs.Verb
+    verb: jobs.Verb | jobs.Step
     ok: bool
     error: str
     started: int

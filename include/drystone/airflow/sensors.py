@@ -17,12 +17,13 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from drystone import clock
+from drystone.airflow.access import access
 from drystone.airflow.failures import as_task_failure
 from drystone.airflow.operator import is_true
 from drystone.airflow.readiness import BlockWatch, marks_until
 from drystone.airflow.triggers import BlocksReadyTrigger
 from drystone.block.states import Times
-from drystone.bucket import Bucket, open_bucket
+from drystone.bucket import Bucket
 from drystone.config.load import load
 
 SHORTEST_DEFERRAL = 10_000
@@ -53,7 +54,7 @@ class _StreamSensor(BaseSensorOperator):
 
     def _open(self) -> tuple[Bucket, Times]:
         loaded = load(Path(self.config_file))
-        return open_bucket(loaded.bucket_url(self.stream)), loaded.stream(self.stream).times.times()
+        return access(loaded, self.stream).open(), loaded.stream(self.stream).times.times()
 
 
 class BlocksReadySensor(_StreamSensor):
@@ -87,6 +88,7 @@ class BlocksReadySensor(_StreamSensor):
         self.log.info("Looking again at %s. Waiting for %s", _iso(until), waiting)
         trigger = BlocksReadyTrigger(
             bucket_url=bucket.url,
+            connection=load(Path(self.config_file)).bucket_connection(self.stream),
             stream=self.stream,
             results=wanted,
             times=asdict(times),

@@ -13,8 +13,10 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.utils.db import check_migrations
 from airflow.utils.session import create_session
 
+from drystone.airflow.access import is_s3, source_of
 from drystone.airflow.pools import SPARK_POOL, remover_pool
 from drystone.config.load import Loaded
+from drystone.config.model import DEFAULT_BUCKET_CONNECTION
 from drystone.errors import UsageError
 
 LOCAL_MASTER = "local[*]"
@@ -23,13 +25,16 @@ LOCAL_MASTER = "local[*]"
 def setup(loaded: Loaded) -> list[str]:
     """Create or correct the pools, create the Spark connection if it is missing; return a line for each thing.
 
-    A connection that is there is left as it is. Raises UsageError if Airflow's database is not ready.
+    A connection that is there is left as it is; those of buckets in S3 are only looked at, for they hold secrets.
+    Raises UsageError if Airflow's database is not ready.
     """
     check_database()
     pools = [(SPARK_POOL, loaded.config.spark.max_parallel_jobs, "Spark jobs of Drystone that run at once")]
     pools += [(remover_pool(name), 1, f"The one remover of stream {name}") for name in loaded.config.streams]
     lines = [_pool(name, slots, description) for name, slots, description in pools]
-    return [*lines, _connection(loaded.config.spark.connection)]
+    lines.append(_connection(loaded.config.spark.connection))
+    in_s3 = {loaded.bucket_connection(name) for name in loaded.config.streams if is_s3(loaded.bucket_url(name))}
+    return lines + [_bucket_connection(name) for name in sorted(in_s3)]
 
 
 def check_database() -> None:
@@ -59,3 +64,20 @@ def _connection(name: str) -> str:
             session.add(Connection(conn_id=name, conn_type="spark", host=LOCAL_MASTER, extra={"deploy-mode": "client"}))
         return f"connection {name}: created, master {LOCAL_MASTER}"
     return f"connection {name}: master {there.host or there.conn_type}, as it was"
+
+
+def _bucket_connection(name: str) -> str:
+    # The provider takes a second to import, and only streams in S3 need it.
+    from airflow.providers.amazon.aws.utils.connection_wrapper import AwsConnectionWrapper  # noqa: PLC0415
+
+    chain = "the workers' environment, profile or role decides"
+    try:
+        there = Connection.get_connection_from_secrets(name)
+    except AirflowNotFoundException:
+        if name == DEFAULT_BUCKET_CONNECTION:
+            return f"connection {name}: missing: {chain}"
+        return f"connection {name}: MISSING: jobs fail until there is one of type aws"
+    if there.conn_type != "aws":
+        return f"connection {name}: of type {there.conn_type}: jobs fail until it is one of type aws"
+    source = source_of(AwsConnectionWrapper(there))
+    return f"connection {name}: credentials of {source}" if source else f"connection {name}: no credentials: {chain}"

@@ -13,9 +13,11 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from drystone import clock
+from drystone.airflow.access import access_to
 from drystone.airflow.readiness import BlockWatch, Waiting
 from drystone.block.states import Times
-from drystone.bucket import open_bucket
+from drystone.bucket import Bucket
+from drystone.config.model import DEFAULT_BUCKET_CONNECTION
 from drystone.errors import BucketError
 
 POLL_MS = 10_000
@@ -39,10 +41,12 @@ class BlocksReadyTrigger(BaseTrigger):
         times: dict[str, int],
         not_before: int,
         deadline: int,
+        connection: str = DEFAULT_BUCKET_CONNECTION,
     ) -> None:
-        """`results`: keys of the jobs' result objects. `times`: the fields of `Times`."""
+        """`connection`: the bucket's. `results`: keys of the jobs' result objects. `times`: the fields of `Times`."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.bucket_url = bucket_url
+        self.connection = connection
         self.stream = stream
         self.results = results
         self.times = times
@@ -51,7 +55,7 @@ class BlocksReadyTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return what the triggerer makes this trigger from."""
-        names = ("bucket_url", "stream", "results", "times", "not_before", "deadline")
+        names = ("bucket_url", "stream", "results", "times", "not_before", "deadline", "connection")
         return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -65,6 +69,8 @@ class BlocksReadyTrigger(BaseTrigger):
                 waiting = await asyncio.to_thread(watch.look, clock.system())
             except BucketError as error:
                 self.log.warning("The bucket cannot be read now, asking again: %s", error)
+                if not error.retryable:
+                    watch = None  # Credentials may have expired: the next look asks the connection again.
                 waiting = Waiting({"the bucket": error.message}, clock.system())
             if not waiting.reasons:
                 yield TriggerEvent({"ready": True})  # type: ignore[no-untyped-call]
@@ -76,7 +82,11 @@ class BlocksReadyTrigger(BaseTrigger):
             await _sleep_until(min(max(waiting.until, now + POLL_MS), self.deadline))
 
     def _watch(self) -> BlockWatch:
-        return BlockWatch.of_results(open_bucket(self.bucket_url), self.stream, self.results, Times(**self.times))
+        return BlockWatch.of_results(self._open(), self.stream, self.results, Times(**self.times))
+
+    def _open(self) -> Bucket:
+        """Ask for the credentials here: a trigger's arguments are stored in Airflow's database, and shown."""
+        return access_to(self.bucket_url, self.connection).open()
 
 
 async def _sleep_until(moment: int) -> None:

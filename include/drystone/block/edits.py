@@ -2,6 +2,8 @@
 
 Source: the design, "Visibility: edits". They commute, so they need neither order nor lock. An *expire* is read row by
 row (rows whose time is before the limit), so that a coarser block that still holds such rows cannot bring them back.
+
+An edit's id is derived from what was asked for, so that asking again makes no second edit.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from drystone import ulids
 from drystone.block.meta import Ulid
 from drystone.block.predicates import Predicate
 from drystone.errors import UnreadableBlockError
@@ -44,14 +47,27 @@ class Retire(_Edit):
 
 
 class Expire(_Edit):
-    """Rows whose event time lies before `before` (ms since the epoch) are gone."""
+    """Rows whose event time lies before `before` (ms since the epoch) are gone.
+
+    `resolution`: only those in blocks of this resolution (ms; 0: rows as they came in); None: all.
+    """
 
     kind: Literal["expire"] = "expire"
     before: int
+    resolution: int | None = None
+
+    def takes_from(self, resolution: int) -> bool:
+        """Tell whether it takes rows from blocks of this resolution."""
+        return self.resolution is None or self.resolution == resolution
 
 
 Edit = Erase | Retire | Expire
 _ADAPTER: TypeAdapter[Edit] = TypeAdapter(Annotated[Edit, Field(discriminator="kind")])
+
+
+def edit_id(stream: str, kind: str, *request: str) -> str:
+    """Return the id of the one edit that answers this request. Its time part is 0: asking later gives the same."""
+    return ulids.derive(0, "edit", stream, kind, *request)
 
 
 def parse(raw: bytes, key: str) -> Edit:

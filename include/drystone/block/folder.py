@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -61,6 +63,11 @@ class Folder:
         """When anything in the folder was last modified, in ms; 0 for an empty one."""
         return max((facts.modified for facts in self.files.values()), default=0)
 
+    @property
+    def fingerprint(self) -> str:
+        """A name for exactly these objects, by their names, sizes and times: an object that came or changed shows."""
+        return fingerprint(self.files)
+
     def missing_files(self) -> tuple[str, ...]:
         """Return what meta.json lists and the folder does not hold in that size, each with the reason."""
         if self.meta is None:
@@ -87,3 +94,9 @@ class Folder:
     def loadable(self) -> bool:
         """Whether meta.json was read and every file that it lists is there in the listed size."""
         return self.meta is not None and not self.missing_files()
+
+
+def fingerprint(files: Mapping[str, FileFacts]) -> str:
+    """Return 32 hexadecimal digits that stand for these objects of a folder."""
+    listed = sorted((name, facts.size, facts.modified) for name, facts in files.items())
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:32]

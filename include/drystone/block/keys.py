@@ -10,7 +10,13 @@ import re
 from drystone import ulids
 from drystone.errors import UsageError
 
+_HOLD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _STREAM = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
+
+PROBE = ".drystone/probe.json"
+"""What the last probe of the bucket found: of no stream, but of the whole bucket."""
+PROBING = ".drystone/probe-"
+"""How the folders of probes that are going on begin; a ULID follows."""
 
 FIRST_BLOCK = "0"
 """Block folders sort from here on, after everything that begins with a dot."""
@@ -62,6 +68,19 @@ def pins(stream: str) -> str:
 def holds(stream: str) -> str:
     """The prefix of the stream's holds."""
     return f"{stream}/.holds/"
+
+
+def hold(stream: str, name: str) -> str:
+    """One hold; raise UsageError if `name` cannot name one."""
+    if _HOLD.fullmatch(name) is None:
+        msg = f"{name!r} cannot name a hold."
+        raise UsageError(msg, "Allowed: letters, digits, '-' and '_', at most 100, first a letter or digit.")
+    return f"{holds(stream)}{name}.json"
+
+
+def receipts(stream: str, edit: str = "") -> str:
+    """The prefix of the receipts of erasures, or of those of one edit."""
+    return f"{stream}/.receipts/{edit}/" if edit else f"{stream}/.receipts/"
 
 
 def leases(stream: str) -> str:

@@ -220,6 +220,15 @@ def parse(raw: bytes, ulid: str) -> Meta:
     return meta
 
 
+def named_in(raw: bytes) -> str:
+    """Return the ULID that a meta.json names, whatever folder it lies in; an empty text if it names none."""
+    try:
+        found = _mapping(json.loads(raw)).get("ulid")
+    except (ValueError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
 def _check_versions(where: str, version: int | None, thanos: int | None, drystone: int | None) -> None:
     """Raise UnreadableBlockError for a version that is not known; None stands for one that is not given."""
     if version not in {None, 1} or thanos not in {None, 0, 1}:

@@ -1,4 +1,4 @@
-"""Where bytes live: one small protocol over a local folder and memory."""
+"""Where bytes live: one small protocol over S3, a local folder and memory."""
 
 from drystone.bucket.local import LocalBucket
 from drystone.bucket.memory import MemoryBucket

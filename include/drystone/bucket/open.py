@@ -8,21 +8,23 @@ from pathlib import Path
 from drystone.bucket.local import LocalBucket
 from drystone.bucket.memory import MemoryBucket
 from drystone.bucket.protocol import Bucket
+from drystone.bucket.s3_address import FORM
 from drystone.errors import ConfigError
 
-_KNOWN = "Known: file:///absolute/folder, memory://name."
+_KNOWN = f"Known: file:///absolute/folder, memory://name, {FORM}."
 
 
 def open_bucket(url: str) -> Bucket:
     """Return the bucket at `url`, which need not exist yet; opening does no I/O.
 
     `file:///absolute/folder` is a local folder, written as it is (no percent-encoding). `memory://name` lives in this
-    process. Raises ConfigError, which lists the known schemes, for anything else.
+    process. `s3://bucket/prefix?endpoint=…&region=…&path_style=true&sse=AES256` is a part of an S3 bucket; credentials
+    come from boto3's own chain. Raises ConfigError, which lists the known schemes, for anything else.
     """
     scheme, found, place = url.partition("://")
     opener = _OPENERS.get(scheme)
     if not found or opener is None:
-        raise ConfigError(f"bucket {url!r}: no such kind of bucket.", _KNOWN)
+        raise ConfigError(f"bucket {url.partition('?')[0]!r}: no such kind of bucket.", _KNOWN)
     return opener(url, place)
 
 
@@ -38,4 +40,11 @@ def _open_memory(url: str, place: str) -> Bucket:
     return MemoryBucket(place)
 
 
-_OPENERS: dict[str, Callable[[str, str], Bucket]] = {"file": _open_local, "memory": _open_memory}
+def _open_s3(url: str, _: str) -> Bucket:
+    # boto3 takes a third of a second to import: only those wait who need it.
+    from drystone.bucket.s3 import S3Bucket  # noqa: PLC0415
+
+    return S3Bucket(url)
+
+
+_OPENERS: dict[str, Callable[[str, str], Bucket]] = {"file": _open_local, "memory": _open_memory, "s3": _open_s3}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +82,13 @@ class Bucket(Protocol):
 
         Raises BucketError if any of them could not be removed; the others may have been.
         """
+        ...
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A bucket whose store may keep what was deleted or overwritten."""
+
+    def keeps_versions(self) -> bool | None:
+        """Tell whether the store keeps old versions of objects, or has kept some; None if it does not say so to us."""
         ...

@@ -20,8 +20,17 @@ VERBS = {
     "inspect": ("drystone.cli.inspection", "Show everything about a stream, or about one block."),
     "plan": ("drystone.cli.plan", "Show what the next run would do."),
     "verify": ("drystone.cli.verify", "Check that everything is there, and is what was written."),
+    "repair": ("drystone.cli.repair", "Remove what is broken, rewrite blocks, drop or replace rows."),
+    "adopt": ("drystone.cli.adopt", "Give late, restored or foreign blocks a place in a stream."),
     "read": ("drystone.cli.read", "Read the rows of a stream, each exactly once."),
     "files": ("drystone.cli.files", "List the files to read, for DuckDB and the like."),
+    "bucket": ("drystone.cli.bucket", "Try out whether a store does what Drystone relies on."),
+    "retain": ("drystone.cli.retain", "Expire what is older than the stream's retention."),
+    "retire": ("drystone.cli.retire", "Take the rows of sources or blocks away."),
+    "erase": ("drystone.cli.erase", "Take the rows away that match, and see what is left of them."),
+    "hold": ("drystone.cli.hold", "Keep removers and compactors off blocks, for a repair."),
+    "unmark": ("drystone.cli.unmark", "Take a block's deletion mark away."),
+    "audit": ("drystone.cli.audit", "Show what was done to a stream, by whom and why."),
     "config": ("drystone.cli.config", "Check the configuration file, or export its JSON Schema."),
     "airflow": ("drystone.cli.airflow", "Prepare Airflow for the streams of the configuration."),
 }
@@ -60,7 +69,7 @@ class Verbs(TyperGroup):
 
 app = typer.Typer(
     cls=Verbs,
-    help="Look at streams of blocks, check them and read them.",
+    help="Look at streams of blocks, check them, repair them and read them.",
     epilog=exits.MEANING,
     no_args_is_help=True,
     add_completion=False,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import typer
 
 from drystone.bucket import open_bucket
+from drystone.bucket.probed import refuse_unfit
 from drystone.cli import exits, options, output
 from drystone.config.changes import check_change, record_of
 from drystone.config.durations import format_duration
@@ -21,7 +22,10 @@ app = typer.Typer(
 
 @dataclass(frozen=True, slots=True)
 class CheckedStream:
-    """A stream whose configuration is right. `exists`: it has data, which the configuration fits."""
+    """A stream whose configuration is right. `exists`: it has data, which the configuration fits.
+
+    `probed`: when its bucket passed the last probe (ms since the epoch); None if nobody has probed it.
+    """
 
     stream: str
     bucket: str
@@ -30,6 +34,7 @@ class CheckedStream:
     major_granularity: str
     sync_delay: int
     delete_delay: int
+    probed: int | None
 
 
 @app.command(epilog=exits.MEANING)
@@ -40,9 +45,13 @@ def check(*, config: options.Config = None, as_json: options.AsJson = False) -> 
     if as_json:
         output.write_json({"file": str(loaded.path), "streams": found})
         return
-    columns = ("stream", "bucket", "data", "chunks", "sync_delay", "delete_delay")
+    columns = ("stream", "bucket", "probed", "data", "chunks", "sync_delay", "delete_delay")
     output.write_table(columns, (_cells(each) for each in found))
     output.write_line(f"{loaded.path} is right.")
+    for url in sorted({each.bucket for each in found if each.probed is None and each.bucket.startswith("s3:")}):
+        output.write_line(
+            f"Nobody has tried whether this store does what Drystone needs: drystone bucket probe '{url}'"
+        )
 
 
 @app.command(epilog=exits.MEANING)
@@ -54,7 +63,9 @@ def schema() -> None:
 def _check(loaded: Loaded, name: str) -> CheckedStream:
     rules = loaded.stream(name)
     url = loaded.bucket_url(name)
-    record = find_record(open_bucket(url), name)
+    bucket = open_bucket(url)
+    report = refuse_unfit(bucket, rules.times.max_lag)
+    record = find_record(bucket, name)
     if record is not None:
         check_change(record, record_of(name, rules))
     return CheckedStream(
@@ -65,10 +76,12 @@ def _check(loaded: Loaded, name: str) -> CheckedStream:
         major_granularity=rules.granularity.major,
         sync_delay=rules.times.sync_delay,
         delete_delay=rules.times.delete_delay,
+        probed=None if report is None else report.time,
     )
 
 
 def _cells(each: CheckedStream) -> tuple[object, ...]:
     delays = (format_duration(each.sync_delay), format_duration(each.delete_delay))
     chunks = f"{each.ingest_granularity} → {each.major_granularity}"
-    return (each.stream, each.bucket, "yes" if each.exists else "none yet", chunks, *delays)
+    probed = "never" if each.probed is None else output.moment(each.probed)
+    return (each.stream, each.bucket, probed, "yes" if each.exists else "none yet", chunks, *delays)

@@ -12,10 +12,10 @@ import typer
 from drystone.cli import exits, options, output, where
 from drystone.cli.sinks import Format, open_sink
 from drystone.cli.warned import warnings_as_lines
-from drystone.engine.checksum import ContentChecksum
 from drystone.errors import UsageError
 from drystone.reader import look, scan
 from drystone.reader.scanning import output_schema
+from drystone.rows.checksum import ContentChecksum
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _SHOWN = 20

@@ -31,6 +31,11 @@ def streams(config: Path | None, url: str | None) -> list[tuple[str, Bucket]]:
 def _bucket_at(url: str, config: Path | None) -> Bucket:
     if config is not None:
         raise UsageError("--config and --bucket say both where the stream is.", "Give one of them.")
+    return bucket_at(url)
+
+
+def bucket_at(url: str) -> Bucket:
+    """Return the bucket at an address that was typed; a relative folder is one below the current one."""
     if url.startswith("file:"):
         # As in the configuration file, a relative folder is one below the place where the address is written.
         url = f"file://{Path(url.removeprefix('file://').removeprefix('file:')).expanduser().resolve()}"

@@ -40,6 +40,10 @@ class Loaded:
             return f"file://{(self.path.parent / folder).resolve()}"
         return url
 
+    def bucket_connection(self, name: str) -> str:
+        """Return the name of the Airflow connection for the bucket of stream `name`."""
+        return self.stream(name).bucket_connection or self.config.bucket_connection
+
 
 def find() -> Path:
     """Return the configuration file: $DRYSTONE_CONFIG, else drystone.yaml here. It need not exist."""

@@ -30,6 +30,8 @@ from drystone.errors import UsageError
 
 MINIMUM_DELAY = 5 * 60_000
 
+DEFAULT_BUCKET_CONNECTION = "aws_default"
+"""The Airflow connection that need not exist: without it boto3's own chain decides."""
 MAX_PRECISION = 38
 
 _TYPES = "bool, int8, int16, int32, int64, float32, float64, string, binary, date, timestamp (UTC), decimal(p, s)"
@@ -39,9 +41,12 @@ _TYPE_PATTERN = (
 _TYPE = re.compile(_TYPE_PATTERN.replace("([0-9]+), ?([0-9]+)", "(?P<precision>[0-9]+), ?(?P<scale>[0-9]+)"))
 
 
+_BUCKET = re.compile(r"file:(?!/*$).+|memory://[^/]+|s3://[\w.-]{3,63}(/[^?]*)?(\?[a-z_]+=[^&]+(&[a-z_]+=[^&]+)*)?")
+
+
 def _check_bucket(address: str) -> str:
-    if not re.fullmatch(r"file:(?!/*$).+|memory://[^/]+", address):
-        msg = "must be file:FOLDER, relative to this file or absolute"
+    if not _BUCKET.fullmatch(address):
+        msg = "must be file:FOLDER, relative to this file or absolute, or s3://bucket/prefix?setting=value&…"
         raise ValueError(msg)
     return address
 
@@ -192,6 +197,29 @@ class Granularities(_Section):
         return self
 
 
+_Kept = Annotated[Duration, Field(gt=0, le=100 * 365 * 86_400_000)]
+"""A length of time below a century."""
+
+
+class Retention(_Section):
+    """How long rows are kept, by the resolution of their blocks; what is not named is kept for ever.
+
+    Keep rows of a finer resolution until the coarser ones have been made of them.
+    """
+
+    raw: _Kept | None = None
+    """Rows as they came in."""
+    five_minutes: _Kept | None = Field(None, alias="5min")
+    """Rows of 5 minutes."""
+    one_hour: _Kept | None = Field(None, alias="1h")
+    """Rows of an hour."""
+
+    def by_resolution(self) -> dict[int, int]:
+        """Return how long (ms) rows of which resolution (ms) are kept, where that is bounded."""
+        kept = {0: self.raw, 300_000: self.five_minutes, 3_600_000: self.one_hour}
+        return {resolution: length for resolution, length in kept.items() if length is not None}
+
+
 class Lifecycle(_Section):
     """When the lifecycle runs: a cron expression, `asset` (after every ingest) or None (by hand)."""
 
@@ -254,12 +282,16 @@ class StreamConfig(_Section):
     """Where rows come from."""
     compaction: Compaction = Compaction()
     """What is rewritten, and when."""
+    retention: Retention = Retention()
+    """How long rows are kept."""
     lifecycle: Lifecycle = Lifecycle()
     """When the lifecycle runs."""
     owner: str = "drystone"
     """The owner of the stream's DAGs."""
     bucket: BucketAddress | None = None
     """Its own bucket, instead of the file's."""
+    bucket_connection: str | None = Field(None, min_length=1)
+    """Its own connection for the bucket, instead of the file's."""
 
     @model_validator(mode="after")
     def _columns_exist(self) -> Self:
@@ -310,8 +342,10 @@ class Config(_Section):
     version: Literal[1]
     """The version of this format."""
     bucket: BucketAddress
-    """`file:relative/or/absolute/folder`, relative to the configuration file."""
+    """`file:relative/or/absolute/folder`, relative to the configuration file, or [`s3://…`](../how-to/use-s3.md)."""
     streams: dict[Annotated[str, AfterValidator(_stream_name)], StreamConfig] = Field(min_length=1)
     """The streams by name."""
+    bucket_connection: str = Field(DEFAULT_BUCKET_CONNECTION, min_length=1)
+    """The Airflow connection with the credentials for a bucket in S3; without `aws_default`, boto3's own chain."""
     spark: SparkConfig = SparkConfig()
     """How Spark jobs are submitted."""

@@ -14,27 +14,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from drystone import clock
 from drystone.block import keys
 from drystone.block.meta import INDEX_FILE, Group, Rewrite
 from drystone.block.schema import Schema
 from drystone.bucket.files import open_input
 from drystone.bucket.protocol import Bucket
+from drystone.clock import Clock
 from drystone.config.model import StreamConfig
-from drystone.engine.arrow_schema import to_arrow, unify
-from drystone.engine.checksum import ContentChecksum
-from drystone.engine.drops import Drops
-from drystone.engine.expressions import dropped_by
-from drystone.engine.index import read_index
-from drystone.engine.keys import Key
-from drystone.engine.reading import SortedFile, describe
 from drystone.engine.recipe import Input, Recipe
 from drystone.engine.record import keep_schema, read_schema
-from drystone.engine.rewrite import RewriteInput, RewriteOutput, rewrite
-from drystone.engine.split import in_range, split_keys
 from drystone.engine.upload import Origin, new_extension, upload_block
-from drystone.engine.writer import Built
 from drystone.errors import DrystoneError
+from drystone.rows.arrow_schema import to_arrow, unify
+from drystone.rows.checksum import ContentChecksum
+from drystone.rows.drops import Drops
+from drystone.rows.expressions import dropped_by
+from drystone.rows.index import read_index
+from drystone.rows.keys import Key
+from drystone.rows.reading import SortedFile, describe
+from drystone.rows.rewrite import RewriteInput, RewriteOutput, rewrite
+from drystone.rows.split import in_range, split_keys
+from drystone.rows.writer import Built
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class OutputTask:
     high: Key | None
     run: str
     stamp: Mapping[str, Any]
+    clock: Clock
 
     @property
     def bytes(self) -> int:
@@ -85,6 +86,7 @@ class Preparation:
     config: StreamConfig
     run: str
     stamp: Mapping[str, Any]
+    clock: Clock
     _schemas: dict[str, Schema] = field(default_factory=dict)
 
     def tasks(self, recipe: Recipe, group_id: str) -> list[OutputTask]:
@@ -112,6 +114,7 @@ class Preparation:
                 high=bounds[index + 1],
                 run=self.run,
                 stamp=self.stamp,
+                clock=self.clock,
             )
             for index in range(size)
         ]
@@ -136,14 +139,19 @@ def build_output(task: OutputTask) -> Output:
     try:
         with tempfile.TemporaryDirectory(prefix="drystone-") as folder:
             return _build(task, Path(folder))
-    except DrystoneError as error:
-        return Output(task.recipe.merge.key, error=str(error), retryable=error.retryable)
     except Exception as error:  # noqa: BLE001 - the boundary: whatever happened to one merge is its result
-        traceback.print_exc()
-        # An error of the operating system has a number; without one it is Arrow's, of what it was given to read.
-        damaged = isinstance(error, pa.ArrowInvalid) or (isinstance(error, OSError) and error.errno is None)
-        line = " ".join(f"{type(error).__name__}: {error}".split())
-        return Output(task.recipe.merge.key, error=line, retryable=not damaged)
+        text, retryable = failure_of(error)
+        return Output(task.recipe.merge.key, error=text, retryable=retryable)
+
+
+def failure_of(error: Exception) -> tuple[str, bool]:
+    """Return what to say of an error that ended one piece of work, and whether another attempt may help."""
+    if isinstance(error, DrystoneError):
+        return str(error), error.retryable
+    traceback.print_exception(error)
+    # An error of the operating system has a number; without one it is Arrow's, of what it was given to read.
+    damaged = isinstance(error, pa.ArrowInvalid) or (isinstance(error, OSError) and error.errno is None)
+    return " ".join(f"{type(error).__name__}: {error}".split()), not damaged
 
 
 def _build(task: OutputTask, folder: Path) -> Output:
@@ -171,7 +179,7 @@ def _build(task: OutputTask, folder: Path) -> Output:
         rows_deduplicated=done.rows_deduplicated,
     )
     origin = _origin(task, done.built, counts)
-    meta = upload_block(task.bucket, done.built, origin, task.config.times.upload_timeout, clock.system)
+    meta = upload_block(task.bucket, done.built, origin, task.config.times.upload_timeout, task.clock)
     return Output(
         key=recipe.merge.key,
         ulid=meta.ulid,
@@ -234,7 +242,7 @@ def _origin(task: OutputTask, built: Built, counts: Rewrite) -> Origin:
     )
     return Origin(
         stream=task.stream,
-        verb=f"compact.{recipe.merge.kind}",
+        verb="repair.rewrite" if recipe.merge.kind == "rewrite" else f"compact.{recipe.merge.kind}",
         labels=task.config.labels,
         extension=extension,
         sources=recipe.sources,

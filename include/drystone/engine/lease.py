@@ -6,10 +6,8 @@ Leases are numbered, create-only objects: to take one is to create the next numb
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -18,6 +16,7 @@ from drystone.block import keys
 from drystone.block.guards import Lease
 from drystone.bucket.protocol import Bucket
 from drystone.clock import Clock
+from drystone.engine.pacer import Pacer
 from drystone.errors import DrystoneError, HeldError, ObjectExistsError, ObjectMissingError
 
 TTL_MS = 20_000
@@ -37,7 +36,8 @@ class Held:
 
     def check(self, now: int) -> None:
         """Raise HeldError if the lease has run out or somebody has taken the next one."""
-        current = _read(self.bucket, self.key) if _newest(self.bucket, self.stream) == self.key else None
+        # A listing may lag, and not show it yet. What it does show has been taken.
+        current = None if _newest(self.bucket, self.stream) > self.key else _read(self.bucket, self.key)
         if current is None or now >= current.expires:
             msg = f"stream {self.stream}: {self.lease.owner} no longer holds the remover's lease."
             raise HeldError(msg, "Nothing more was removed; run it again.")
@@ -57,7 +57,7 @@ def remover_lease(bucket: Bucket, stream: str, owner: str, ttl_ms: int, clock: C
 
 
 @contextmanager
-def kept_lease(bucket: Bucket, stream: str, owner: str, clock: Clock) -> Iterator[Held]:
+def kept_lease(bucket: Bucket, stream: str, owner: str, clock: Clock, pacer: Pacer) -> Iterator[Held]:
     """Hold the lease for as long as the block runs, by short leases that are renewed.
 
     A run that was killed keeps the next one waiting for `TTL_MS`, and not longer: it waits that out. Raises HeldError
@@ -71,26 +71,17 @@ def kept_lease(bucket: Bucket, stream: str, owner: str, clock: Clock) -> Iterato
             except HeldError:
                 if attempt + 1 == _ATTEMPTS:
                     raise
-                time.sleep(TTL_MS / 1000 / (_ATTEMPTS - 4))
-        stop = threading.Event()
-        renewer = threading.Thread(target=_renew, args=(held, stop, clock), daemon=True)
-        renewer.start()
-        try:
-            yield held
-        finally:
-            stop.set()
-            renewer.join()
+                pacer.sleep(TTL_MS // (_ATTEMPTS - 4))
+        stack.enter_context(pacer.every(TTL_MS // 4, lambda: _renew(held, clock)))
+        yield held
 
 
-def _renew(held: Held, stop: threading.Event, clock: Clock) -> None:
-    """Put the lease's end off until `stop`; a lease that was lost or cannot be written runs out, which acts notice."""
-    while not stop.wait(TTL_MS / 1000 / 4):
-        try:
-            held.check(clock())
-            fresh = held.lease.model_copy(update={"expires": clock() + TTL_MS})
-            held.bucket.put(held.key, fresh.to_json())
-        except DrystoneError:
-            continue
+def _renew(held: Held, clock: Clock) -> None:
+    """Put the lease's end off; one that was lost or cannot be written runs out, which acts notice."""
+    with suppress(DrystoneError):
+        held.check(clock())
+        fresh = held.lease.model_copy(update={"expires": clock() + TTL_MS})
+        held.bucket.put(held.key, fresh.to_json())
 
 
 def _acquire(bucket: Bucket, stream: str, owner: str, ttl_ms: int, now: int) -> Held:

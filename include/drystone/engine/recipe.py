@@ -72,7 +72,7 @@ def recipe_for(merge: Merge, snapshot: Snapshot, timeline: Timeline) -> Recipe |
         return f"group {missing[0]} is not visible any more"
     chosen = [timeline.visible[name] for name in merge.groups]
     groups = [visible.group for visible in chosen]
-    barred = [block.ulid for group in groups for block in group.members if _barred(block.ulid, snapshot)]
+    barred = [block.ulid for group in groups for block in group.members if _barred(block.ulid, merge, snapshot)]
     if barred:
         return f"block {barred[0]} is held, or marked no-compact"
     sources = frozenset().union(*(group.sources for group in groups))
@@ -95,9 +95,11 @@ def recipe_for(merge: Merge, snapshot: Snapshot, timeline: Timeline) -> Recipe |
     )
 
 
-def _barred(ulid: str, snapshot: Snapshot) -> bool:
+def _barred(ulid: str, merge: Merge, snapshot: Snapshot) -> bool:
     holds = (hold for hold in snapshot.holds if hold.expires > snapshot.taken_at)
-    return snapshot.folders[ulid].no_compact or any(not hold.blocks or ulid in hold.blocks for hold in holds)
+    # Planners leave alone what is marked no-compact; a rewrite is what a person does about such a block.
+    no_compact = snapshot.folders[ulid].no_compact and merge.kind != "rewrite"
+    return no_compact or any(not hold.blocks or ulid in hold.blocks for hold in holds)
 
 
 def _inputs(chosen: Sequence[Visible], snapshot: Snapshot) -> tuple[Input, ...]:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from drystone.block import keys
 from drystone.block.record import StreamRecord
 from drystone.block.schema import Schema
+from drystone.bucket.probed import refuse_unfit
 from drystone.bucket.protocol import Bucket
 from drystone.config.changes import check_change, record_of
 from drystone.config.model import StreamConfig
@@ -42,8 +43,10 @@ def find_record(bucket: Bucket, stream: str) -> StreamRecord | None:
 def apply_config(bucket: Bucket, stream: str, config: StreamConfig, *, dry_run: bool = False) -> StreamRecord:
     """Make the bucket's record of the stream say what the configuration says, and return it; a dry run only checks.
 
-    Raises StreamChangeError, and writes nothing, if a stream with data cannot take the change.
+    Raises StreamChangeError, and writes nothing, if a stream with data cannot take the change; ConfigError if the last
+    probe of the bucket failed.
     """
+    refuse_unfit(bucket, config.times.max_lag)
     new = record_of(stream, config)
     old = find_record(bucket, stream)
     if old is not None:

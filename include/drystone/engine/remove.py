@@ -11,6 +11,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from drystone.block import guards, keys, marks
+from drystone.block.folder import FileFacts, fingerprint
 from drystone.block.meta import META_FILE
 from drystone.bucket.protocol import Bucket
 from drystone.errors import ObjectExistsError, ObjectMissingError, UnreadableBlockError
@@ -20,8 +21,11 @@ G = TypeVar("G", guards.Hold, guards.Pin)
 
 
 def mark(bucket: Bucket, stream: str, action: Mark, now: int) -> str:
-    """Write the block's deletion mark; return "" if it is there (now), else why it was not written."""
-    refusal = _unmet(bucket, stream, action.needs)
+    """Write the block's deletion mark; return "" if it is there (now), else why it was not written.
+
+    A hold that has come up since the plan was made keeps the mark off: it may be there because of one.
+    """
+    refusal = _held(bucket, stream, action.ulid, now) or _unmet(bucket, stream, action.needs)
     if not refusal and not _exists(bucket, keys.block(stream, action.ulid, META_FILE)):
         refusal = "its meta.json is gone"
     if refusal:
@@ -47,8 +51,8 @@ def delete(bucket: Bucket, stream: str, action: Delete, now: int, delete_delay: 
     """Delete a block's folder: meta.json first, then the data, the mark last. Return "" or why it was left.
 
     Looks again first: that the mark is still there and old enough, that every block in `needs` still has its meta.json
-    and no mark, that what had no meta.json still has none and nobody writes to it, and that no pin or hold has come up
-    since the plan was made. A guard that cannot be read keeps the block.
+    and no mark, that what had no meta.json still has none and nobody writes to it, that what was judged by a person is
+    as it was, and that no pin or hold has come up since the plan was made. A guard that cannot be read keeps the block.
     """
     refusal = _guarded(bucket, stream, action, now) or _unmet(bucket, stream, action.needs)
     if not refusal and action.kind == "marked":
@@ -56,11 +60,13 @@ def delete(bucket: Bucket, stream: str, action: Delete, now: int, delete_delay: 
     if refusal:
         return refusal
     prefix = keys.block(stream, action.ulid)
-    found = {item.key.removeprefix(prefix): item.modified for item in bucket.list(prefix)}
-    if action.kind != "marked" and META_FILE in found:
+    found = {item.key.removeprefix(prefix): FileFacts(item.size, item.modified) for item in bucket.list(prefix)}
+    if action.kind not in {"marked", "malformed"} and META_FILE in found:
         return "it is whole now"
-    if action.kind == "partial" and any(modified + delete_delay > now for modified in found.values()):
+    if action.kind == "partial" and any(facts.modified + delete_delay > now for facts in found.values()):
         return "somebody is writing to it"
+    if action.seen and found and fingerprint(found) != action.seen:
+        return "it has changed since it was planned"
     bucket.delete([prefix + name for name in deletion_order(list(found))])
     return ""
 
@@ -83,13 +89,18 @@ def _not_due(bucket: Bucket, stream: str, ulid: str, now: int, delete_delay: int
 
 
 def _guarded(bucket: Bucket, stream: str, action: Delete, now: int) -> str:
-    for hold in _guards(bucket, keys.holds(stream), guards.Hold):
-        if hold.expires > now and (not hold.blocks or action.ulid in hold.blocks):
-            return f"held by {hold.owner}: {hold.reason}"
-    if action.kind == "unfinished":
-        return ""
+    held = _held(bucket, stream, action.ulid, now)
+    if held or action.kind == "unfinished":
+        return held
     if any(pin.expires > now for pin in _guards(bucket, keys.pins(stream), guards.Pin)):
         return "a long read has pinned the stream"
+    return ""
+
+
+def _held(bucket: Bucket, stream: str, ulid: str, now: int) -> str:
+    for hold in _guards(bucket, keys.holds(stream), guards.Hold):
+        if hold.expires > now and (not hold.blocks or ulid in hold.blocks):
+            return f"held by {hold.owner}: {hold.reason}"
     return ""
 
 

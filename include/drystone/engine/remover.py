@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from drystone.bucket.protocol import Bucket
 from drystone.clock import Clock
 from drystone.engine import audit, remove
+from drystone.engine.audit import Outcome
 from drystone.engine.lease import Held
 from drystone.errors import DrystoneError
 from drystone.plan.model import Delete, Mark, Plan, Skip, Unmark
@@ -27,6 +28,11 @@ class Acted:
     def done(self) -> bool:
         """Whether the action is done."""
         return not (self.refusal or self.error)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the log says of it."""
+        return "failed" if self.error else "left" if self.refusal else "done"
 
 
 @dataclass(frozen=True, slots=True)

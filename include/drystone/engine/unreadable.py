@@ -18,9 +18,9 @@ from drystone.block.folder import Folder
 from drystone.bucket.files import open_input
 from drystone.bucket.protocol import Bucket
 from drystone.engine import audit
-from drystone.engine.arrow_schema import SOURCE_COLUMN
 from drystone.engine.decoding import decoding
 from drystone.errors import DamagedStreamError
+from drystone.rows.arrow_schema import SOURCE_COLUMN
 from drystone.timeline.gone import find_gone
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.timeline import Timeline
@@ -80,6 +80,21 @@ def _is_held(bucket: Bucket, stream: str, folder: Folder, held: frozenset[str]) 
         )
     except DamagedStreamError:
         return False  # Nobody can tell what is in it.
+
+
+def contents_of(bucket: Bucket, stream: str, folder: Folder) -> frozenset[str] | None:
+    """Return the sources that a block has rows of, by its meta.json or else by its rows; None if nobody can tell.
+
+    Rows of a file that is missing or damaged may be of any source. Raises BucketError.
+    """
+    if folder.meta is not None:
+        return folder.sources
+    chunks = {name: facts.size for name, facts in folder.files.items() if name.startswith("chunks/")}
+    try:
+        found = [_sources_in(bucket, keys.block(stream, folder.ulid, name), size) for name, size in chunks.items()]
+    except DamagedStreamError:
+        return None
+    return frozenset().union(*found) if found else None
 
 
 def _sources_in(bucket: Bucket, key: str, size: int) -> frozenset[str]:

@@ -5,6 +5,7 @@ Source: the design, "Blocks: the rules" 1 to 3 and "Guards: slow upload".
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -28,11 +29,17 @@ from drystone.block.meta import (
     Thanos,
 )
 from drystone.bucket.protocol import Bucket
-from drystone.errors import BucketError, DrystoneError, ObjectExistsError, UploadTimeoutError
+from drystone.errors import (
+    BucketError,
+    DrystoneError,
+    ObjectExistsError,
+    ObjectMissingError,
+    UploadTimeoutError,
+)
 
 if TYPE_CHECKING:
     from drystone.clock import Clock
-    from drystone.engine.writer import Built
+    from drystone.rows.writer import Built
 
 _SOURCES_IN_META = 10_000
 """A ULID takes about 30 bytes of JSON, so this many leave room below MAX_META_BYTES for everything else."""
@@ -61,12 +68,13 @@ def upload_block(bucket: Bucket, built: Built, origin: Origin, deadline_ms: int,
     Either the whole block is there, meta.json last, or what was written is removed again and an error is raised:
     UploadTimeoutError once `deadline_ms` have passed, BucketError if the store fails or an object arrived in another
     size, ObjectExistsError if a key was taken, and then what was there is left as it is. If even the removal fails, the
-    error says so in a note; the remover takes the rest away later.
+    error says so in a note; the remover takes the rest away later. If the answer to the last write, of meta.json, gets
+    lost, it is looked up: what may count already is not removed.
     """
     began = clock()
     ulid = ulids.new(began)
     meta, sources = _describe(ulid, built, origin, began)
-    written: list[str] = []
+    written: dict[str, int] = {}
 
     def check_deadline() -> None:
         if clock() - began > deadline_ms:
@@ -76,25 +84,57 @@ def upload_block(bucket: Bucket, built: Built, origin: Origin, deadline_ms: int,
     try:
         for file in built.files:
             key = keys.block(origin.stream, ulid, file.rel_path)
-            written.append(key)
+            written[key] = file.size
             bucket.upload(key, built.folder / file.rel_path)
             _confirm(bucket, key, file.size)
             check_deadline()
         if sources is not None:
             key = keys.block(origin.stream, ulid, SOURCES_FILE)
-            written.append(key)
+            written[key] = len(sources)
             bucket.create(key, sources)
             _confirm(bucket, key, len(sources))
             check_deadline()
-        key = keys.block(origin.stream, ulid, META_FILE)
-        written.append(key)
-        bucket.create(key, meta.to_json())
     except BaseException as error:
         # A key that was taken is somebody else's.
         taken = error.key if isinstance(error, ObjectExistsError) else ""
         _clean_up(bucket, [key for key in written if key != taken], error)
         raise
+    _publish(bucket, keys.block(origin.stream, ulid, META_FILE), meta.to_json(), written)
+    if clock() - began > deadline_ms:
+        _check_whole(bucket, origin.stream, ulid, written)
     return meta
+
+
+def _publish(bucket: Bucket, key: str, raw: bytes, written: Iterable[str]) -> None:
+    """Write meta.json, which makes the block count. What may count already is never removed by its writer."""
+    try:
+        bucket.create(key, raw)
+    except BaseException as error:
+        try:
+            there = bucket.get(key)
+        except ObjectMissingError:
+            _clean_up(bucket, list(written), error)
+        except DrystoneError as second:
+            error.add_note(f"Whether {key} was written is not known ({second}); the block is whole, or a sweep's.")
+        else:
+            if there == raw and isinstance(error, DrystoneError):
+                return  # Only the answer was lost.
+            if there != raw:
+                _clean_up(bucket, list(written), error)
+        raise
+
+
+def _check_whole(bucket: Bucket, stream: str, ulid: str, written: Mapping[str, int]) -> None:
+    """Make sure that a block whose meta.json came late is whole: a remover may have taken its files for abandoned."""
+    try:
+        for key, size in written.items():
+            _confirm(bucket, key, size)
+    except BucketError as error:
+        if isinstance(error, ObjectMissingError):
+            # Nobody can have read it.
+            _clean_up(bucket, [*written, keys.block(stream, ulid, META_FILE)], error)
+        msg = f"upload of block {ulid} of stream {stream} was interrupted, and its files were removed: {error}"
+        raise UploadTimeoutError(msg, "It will be tried again.") from error
 
 
 def _confirm(bucket: Bucket, key: str, size: int) -> None:

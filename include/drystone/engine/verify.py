@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from drystone.block import keys
 from drystone.block.edits import Expire
@@ -19,6 +20,8 @@ from drystone.bucket.protocol import Bucket
 from drystone.engine import audit
 from drystone.engine.audit import Entry
 from drystone.engine.findings import Finding, damage, problem
+from drystone.engine.job import Workers
+from drystone.engine.local import LocalWorkers
 from drystone.engine.record import read_record
 from drystone.engine.unreadable import judge
 from drystone.engine.verify_block import verify_block
@@ -55,8 +58,9 @@ def verify_stream(
     deep: bool = False,
     only: str | None = None,
     tracker: Tracker | None = None,
+    workers: Workers | None = None,
 ) -> Verification:
-    """Check a stream as it is seen from `now` (ms) on; `only`: the ULID of the one block to check.
+    """Check a stream as it is seen from `now` (ms) on; `only`: the ULID of the one block; `workers`: who reads blocks.
 
     Checks each block that has a meta.json as `verify_block` does; that every source which was ever ready or ingested is
     read from exactly one block, unless an edit or a replacement took it away; and lists the timeline's damage and
@@ -77,8 +81,10 @@ def verify_stream(
         found += _check_owners(snapshot, timeline)
         found += _check_log(log, snapshot, timeline, record.rules)
         folders = [folder for folder in folders if folder.meta is not None]
-    for folder in folders:
-        found += _check_block(bucket, stream, folder, deep=deep)
+    check = partial(_check_block, bucket, stream, deep=deep)
+    workers = workers or LocalWorkers(lambda: now)
+    shares = 0 if deep else min(len(folders), 4 * workers.parallelism)
+    found += [each for findings in (workers.map(check, folders, shares) if folders else ()) for each in findings]
     return Verification(
         stream=stream,
         at=timeline.at,

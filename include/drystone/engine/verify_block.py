@@ -13,9 +13,9 @@ from drystone.block.meta import INDEX_FILE, META_FILE, Extension, Meta
 from drystone.bucket.protocol import Bucket
 from drystone.engine.decoding import decoding
 from drystone.engine.findings import Finding, damage, problem
-from drystone.engine.index import IndexEntry, read_index
 from drystone.engine.verify_chunks import verify_contents
 from drystone.errors import DamagedStreamError, UnreadableBlockError
+from drystone.rows.index import IndexEntry, read_index
 
 
 def verify_block(bucket: Bucket, stream: str, folder: Folder, *, deep: bool = False) -> list[Finding]:

@@ -15,16 +15,16 @@ from drystone.block.folder import Folder
 from drystone.block.meta import Extension, File, Meta
 from drystone.bucket.files import open_input
 from drystone.bucket.protocol import Bucket
-from drystone.engine import columns, keys
-from drystone.engine.arrow_schema import to_arrow
-from drystone.engine.checksum import ContentChecksum
-from drystone.engine.chunk_file import extent
 from drystone.engine.decoding import decoding
 from drystone.engine.findings import Finding, damage
-from drystone.engine.index import IndexEntry
 from drystone.engine.record import read_schema
-from drystone.engine.row_group import Facts, examine
 from drystone.errors import DamagedStreamError, InputError, InvariantError, UnreadableBlockError
+from drystone.rows import columns, keys
+from drystone.rows.arrow_schema import to_arrow
+from drystone.rows.checksum import ContentChecksum
+from drystone.rows.chunk_file import extent
+from drystone.rows.index import IndexEntry
+from drystone.rows.row_group import Facts, examine
 
 _PIECE = 8 << 20
 

@@ -79,7 +79,7 @@ def _overlap_merges(
         elif too_big := _too_big(component, policy.rules):
             skipped.append(Skip(name=names, reason=f"they share sources, but {too_big}"))
         else:
-            yield _merge("overlap", component, chunk, policy.rules, "they share sources")
+            yield merge_of("overlap", component, chunk, policy.rules, "they share sources")
 
 
 def _minor_merges(groups: Iterable[Group], policy: CompactionPolicy) -> Iterator[Merge]:
@@ -98,7 +98,7 @@ def _minor_merges(groups: Iterable[Group], policy: CompactionPolicy) -> Iterator
             min_items=rules.min_inputs,
             max_size=_most_bytes(rules),
         ):
-            yield _merge("minor", run, chunk, rules, f"{len(run)} small groups in one {chunk.granularity}")
+            yield merge_of("minor", run, chunk, rules, f"{len(run)} small groups in one {chunk.granularity}")
 
 
 def _major_merges(groups: Iterable[Group], now: int, policy: CompactionPolicy, skipped: list[Skip]) -> Iterator[Merge]:
@@ -118,7 +118,7 @@ def _major_merges(groups: Iterable[Group], now: int, policy: CompactionPolicy, s
         if too_big:
             skipped.append(Skip(name=chunk.label, reason=f"{len(chosen)} groups {too_big}, and are merged in parts"))
         for part in _split(chosen, _most_bytes(policy.rules)) if too_big else [chosen] if chosen else []:
-            yield _merge("major", part, chunk, policy.rules, f"{len(part)} groups into one {chunk.granularity}")
+            yield merge_of("major", part, chunk, policy.rules, f"{len(part)} groups into one {chunk.granularity}")
 
 
 def _worth_rewriting(groups: list[Group], policy: CompactionPolicy) -> list[Group]:
@@ -163,7 +163,8 @@ def _split(groups: Iterable[Group], most: int) -> Iterator[list[Group]]:
         yield part
 
 
-def _merge(kind: str, groups: list[Group], chunk: Chunk, rules: Compaction, reason: str) -> Merge:
+def merge_of(kind: str, groups: list[Group], chunk: Chunk, rules: Compaction, reason: str) -> Merge:
+    """Return the merge of these groups into blocks of about target size in one chunk."""
     size = sum(group.size for group in groups)
     outputs = max(1, round(size / rules.target_block_bytes))
     blocks = tuple(sorted(block.ulid for group in groups for block in group.members))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from drystone import ulids
@@ -11,9 +11,10 @@ from drystone.block.folder import Folder
 from drystone.block.states import State, Times, state
 from drystone.plan.model import Delete, Mark, Plan, Skip, Unmark
 from drystone.plan.support import Support
-from drystone.timeline.pending import expired_before
+from drystone.timeline.blocks import block_of
+from drystone.timeline.pending import expiry_of
 from drystone.timeline.snapshot import Snapshot
-from drystone.timeline.timeline import Timeline
+from drystone.timeline.timeline import Timeline, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,11 @@ def _out(timeline: Timeline, support: Support) -> Iterator[tuple[str, Justificat
 def _incomplete(
     snapshot: Snapshot, timeline: Timeline, support: Support, times: Times
 ) -> Iterator[tuple[str, Justification]]:
-    limit = expired_before(snapshot.edits)
+    expiry = expiry_of(snapshot.edits)
     for name, group in timeline.incomplete.items():
         if group.touched + times.group_timeout > timeline.at:
             continue
-        needs = () if group.max_time <= limit else support.sources(group, group.sources)
+        needs = () if expiry.takes_all_of(group) else support.sources(group, group.sources)
         if needs is not None:
             yield name, Justification(f"incomplete group {name}, older than group_timeout", needs)
 
@@ -92,7 +93,7 @@ def plan_marks(snapshot: Snapshot, timeline: Timeline, times: Times, plan_id: st
         wanted = not folder.has_mark if why is not None else folder.mark is not None and folder.has_meta
         if not wanted:
             continue
-        held = _held_by(snapshot, ulid, timeline.at)
+        held = held_by(snapshot, ulid, timeline.at)
         if held:
             skipped.append(Skip(name=ulid, reason=held))
         elif why is not None:
@@ -104,16 +105,20 @@ def plan_marks(snapshot: Snapshot, timeline: Timeline, times: Times, plan_id: st
 
 
 def plan_sweep(snapshot: Snapshot, timeline: Timeline, times: Times, plan_id: str) -> Plan:
-    """Plan which blocks to delete: marked and justified for deleteDelay, half deleted, or Partial and long idle."""
+    """Plan which blocks to delete: marked and justified for deleteDelay, half deleted, or Partial and long idle.
+
+    A mark alone does not tell for how long nobody has read the block: another tool may have set it long before.
+    """
     justified = justify(snapshot, timeline, times)
+    before = justified_before(snapshot, times, timeline.at - times.delete_delay)
     deletes: list[Delete] = []
     skipped: list[Skip] = []
     pinned = any(pin.expires > timeline.at for pin in snapshot.pins)
     for ulid, folder in snapshot.folders.items():
-        delete = _delete(folder, justified, timeline.at, times)
+        delete = _delete(folder, justified, before, timeline.at, times)
         if delete is None:
             continue
-        held = _held_by(snapshot, ulid, timeline.at)
+        held = held_by(snapshot, ulid, timeline.at)
         if isinstance(delete, str):
             skipped.append(Skip(name=ulid, reason=delete))
         elif held or (pinned and delete.kind != "unfinished"):
@@ -123,18 +128,35 @@ def plan_sweep(snapshot: Snapshot, timeline: Timeline, times: Times, plan_id: st
     return _plan("sweep", snapshot, timeline, times, plan_id, deletes=deletes, skipped=skipped)
 
 
-def _delete(folder: Folder, justified: Mapping[str, Justification], now: int, times: Times) -> Delete | str | None:
+def justified_before(snapshot: Snapshot, times: Times, at: int) -> frozenset[str]:
+    """Return the ULIDs of what could be removed at an earlier moment already, as far as what is still there tells."""
+    there = {ulid: folder for ulid, folder in snapshot.folders.items() if _was_there(folder, at)}
+    edits = tuple(edit for edit in snapshot.edits if edit.time <= at)
+    earlier = replace(snapshot, folders=there, edits=edits)
+    return frozenset(justify(earlier, resolve(earlier, times, at), times))
+
+
+def _was_there(folder: Folder, at: int) -> bool:
+    block = block_of(folder)
+    return block is not None and block.touched <= at
+
+
+def _delete(
+    folder: Folder, justified: Mapping[str, Justification], before: frozenset[str], now: int, times: Times
+) -> Delete | str | None:
     """Return the deletion that is due, or why a block is left that looks due; None for one that does not."""
     match state(folder, now, times):
         case State.DELETABLE:
             why = justified.get(folder.ulid)
             if why is None:
                 return "marked for deleteDelay, but nothing supersedes it: the next mark run takes the mark away"
+            if folder.ulid not in before:
+                return "marked for deleteDelay, but superseded for less: somebody may still be reading it"
             return Delete(ulid=folder.ulid, kind="marked", bytes=folder.size, reason=why.reason, needs=why.needs)
         case State.DELETING if _began(folder, now, times):
             reason = "its deletion had begun"
             return Delete(ulid=folder.ulid, kind="unfinished", bytes=folder.size, reason=reason)
-        case State.PARTIAL if _idle(folder, now, times):
+        case State.PARTIAL if is_idle(folder, now, times):
             reason = "an upload that never finished"
             return Delete(ulid=folder.ulid, kind="partial", bytes=folder.size, reason=reason)
         case _:
@@ -148,16 +170,17 @@ def _began(folder: Folder, now: int, times: Times) -> bool:
     """
     if folder.mark is not None and folder.mark.deletion_time * 1000 + times.delete_delay <= now:
         return True
-    return _idle(folder, now, times)
+    return is_idle(folder, now, times)
 
 
-def _idle(folder: Folder, now: int, times: Times) -> bool:
-    """Whether neither the ULID nor any object is younger than syncDelay + deleteDelay: no writer is still at it."""
+def is_idle(folder: Folder, now: int, times: Times) -> bool:
+    """Tell whether neither the ULID nor any object is younger than syncDelay + deleteDelay: no writer is at it."""
     youngest = max(ulids.time_of(folder.ulid), folder.last_activity)
     return youngest + times.sync_delay + times.delete_delay <= now
 
 
-def _held_by(snapshot: Snapshot, ulid: str, now: int) -> str:
+def held_by(snapshot: Snapshot, ulid: str, now: int) -> str:
+    """Return who holds the block, and why; an empty text if nobody does."""
     for hold in snapshot.holds:
         if hold.expires > now and (not hold.blocks or ulid in hold.blocks):
             return f"held by {hold.owner}: {hold.reason}"

@@ -26,7 +26,7 @@ class Support:
         self._timeline = timeline
         self._known: dict[str, Needs] = {}
         self._expired = frozenset(
-            source
+            (realm_of(timeline.groups[name]), source)
             for name, reason in timeline.out.items()
             if reason == "expired"
             for source in timeline.groups[name].sources
@@ -66,6 +66,19 @@ class Support:
             needs.update(found)
         return tuple(sorted(needs))
 
+    def held(self, realm: Realm, sources: Iterable[str]) -> Needs | None:
+        """Return the members of unmarked visible groups of a realm that hold these sources, or what replaced them.
+
+        A retired or expired source needs nobody.
+        """
+        needs: set[str] = set()
+        for source in sources:
+            found = self._source(realm, source)
+            if found is None:
+                return None
+            needs.update(found)
+        return tuple(sorted(needs))
+
     def keeps_replaced_away(self, group: Group) -> bool:
         """Tell whether a replaced source would be read again if the group, which says that it is replaced, went first.
 
@@ -86,7 +99,7 @@ class Support:
         # when the others were there has settled the matter.
         witnesses = self._left_out.get(source, ())
         found = (self.group(each.id) for each in (*holders, *witnesses))
-        nobody = () if successor in self._expired else None
+        nobody = () if (realm, successor) in self._expired else None
         return next((needs for needs in found if needs is not None), nobody)
 
     def _gone_without_removed_groups(self) -> frozenset[str]:

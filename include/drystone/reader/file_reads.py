@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drystone.bucket.protocol import Bucket
-from drystone.engine import sql
-from drystone.engine.arrow_schema import SOURCE_COLUMN
 from drystone.engine.record import read_schema
 from drystone.reader.view import BlockRead, View, block_reads, look
+from drystone.rows import sql
+from drystone.rows.arrow_schema import SOURCE_COLUMN
 
 
 @dataclass(frozen=True, slots=True)

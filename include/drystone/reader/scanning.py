@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from drystone import clock
 from drystone.block import keys
@@ -17,13 +16,16 @@ from drystone.block.meta import INDEX_FILE
 from drystone.bucket import open_bucket
 from drystone.bucket.files import open_input
 from drystone.bucket.protocol import Bucket
-from drystone.engine import expressions
-from drystone.engine.arrow_schema import SOURCE_COLUMN, to_arrow
+from drystone.clock import Clock
 from drystone.engine.decoding import decoding
-from drystone.engine.index import read_index
 from drystone.errors import DamagedStreamError, ObjectMissingError, UnreadableBlockError, UsageError
 from drystone.reader.pins import pinned
 from drystone.reader.view import BlockRead, ChunkFile, IncompleteReadWarning, View, block_reads, look, schema_of
+from drystone.rows import expressions
+from drystone.rows.arrow_schema import SOURCE_COLUMN, to_arrow
+from drystone.rows.fetched import iter_batches, open_parquet
+from drystone.rows.index import read_index
+from drystone.tracker import Tracker
 
 _PIN_MS = 24 * 3_600_000
 Moment = datetime | int | None
@@ -39,28 +41,32 @@ def scan(
     *,
     allow_incomplete: bool = False,
     pin: bool = False,
+    tracker: Tracker | None = None,
+    now: Clock | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield every row of the stream with start <= time < end exactly once, as record batches in no particular order.
 
     `columns`: the columns to return, by default all of the stream's. Blocks and row groups out of range are not opened.
     A read must end within the stream's `read_timeout`, or be pinned with `pin=True`, which keeps removers off for as
-    long as the iterator is open (at most a day). If a block vanishes meanwhile, it looks again once.
+    long as the iterator is open (at most a day). If a block vanishes meanwhile, it looks again once. A `tracker` of the
+    stream that is kept from scan to scan spares the GETs of what it knows. `now`: the clock, by default the machine's.
 
     Raises UsageError (no such stream or column), DamagedStreamError (rows that should be there cannot be read, and
     `allow_incomplete` is not set), BucketError (the store failed).
     """
     opened = open_bucket(bucket) if isinstance(bucket, str) else bucket
     low, high = to_ms(start), to_ms(end)
+    now = now or clock.system
     with contextlib.ExitStack() as stack:
         if pin:
-            stack.enter_context(pinned(opened, stream, "scan", _PIN_MS, clock.system))
-        view = look(opened, stream)
+            stack.enter_context(pinned(opened, stream, "scan", _PIN_MS, now))
+        view = look(opened, stream, now, tracker)
         schema = output_schema(view, columns)
         done: set[str] = set()
         try:
             yield from _read(view, schema, low, high, done, allow_incomplete=allow_incomplete)
         except _VanishedError:
-            view = look(opened, stream)
+            view = look(opened, stream, now, tracker)
             try:
                 yield from _read(view, schema, low, high, done, allow_incomplete=allow_incomplete)
             except _VanishedError as again:
@@ -158,7 +164,7 @@ def _read_file(
     time, where = view.record.time_column, f"block {read.ulid}: {file.name}"
     with contextlib.closing(open_input(view.bucket, file.key, file.size)) as source:
         with decoding(where):
-            parquet = pq.ParquetFile(source)
+            parquet, fetched = open_parquet(source)
         own = parquet.schema_arrow
         needed = set(schema.names)
         if not read.whole_in_range:
@@ -170,9 +176,7 @@ def _read_file(
             needed |= expressions.columns_of(edit, time)
         # An old block may have none of the columns; one is read all the same, for it tells how many rows there are.
         columns = [name for name in own.names if name in needed] or [time]
-        # A thread of Arrow's that still holds a file of Python's when the program ends would abort it.
-        threads = isinstance(source, pa.OSFile)
-        batches = parquet.iter_batches(columns=columns, row_groups=groups, use_threads=threads)
+        batches = iter_batches(parquet, fetched, columns, groups)
         while True:
             with decoding(where):
                 batch = next(batches, None)

@@ -16,10 +16,11 @@ from drystone.block.record import StreamRecord
 from drystone.block.schema import Schema
 from drystone.bucket import open_bucket
 from drystone.bucket.protocol import Bucket
-from drystone.engine.arrow_schema import unify
+from drystone.clock import Clock
 from drystone.engine.record import read_record, read_schema
 from drystone.engine.unreadable import judge
-from drystone.errors import DamagedStreamError
+from drystone.errors import BucketError, DamagedStreamError
+from drystone.rows.arrow_schema import unify
 from drystone.timeline.groups import Group
 from drystone.timeline.pending import PendingEdit
 from drystone.timeline.snapshot import Snapshot
@@ -66,15 +67,20 @@ class BlockRead:
     whole_in_range: bool
 
 
-def look(bucket: Bucket | str, stream: str, now: int | None = None, tracker: Tracker | None = None) -> View:
-    """Observe a stream and resolve it. `bucket`: a bucket or its address; `now`: ms, by default the machine's clock.
+def look(bucket: Bucket | str, stream: str, now: int | Clock | None = None, tracker: Tracker | None = None) -> View:
+    """Observe a stream and resolve it. `bucket`: a bucket or its address; `now`: ms, or a clock (the machine's).
 
-    Raises UsageError if there is no such stream, BucketError if the store fails.
+    Raises UsageError if there is no such stream, BucketError if the store fails, or if it took longer by the clock than
+    a read may: what was ready when it began may be gone from what it then saw, and what took its place too young.
     """
     opened = open_bucket(bucket) if isinstance(bucket, str) else bucket
     record = read_record(opened, stream)
-    at = clock.system() if now is None else now
+    at = now if isinstance(now, int) else (now or clock.system)()
     snapshot = (tracker or ListingTracker(opened, stream)).observe(at)
+    took = 0 if isinstance(now, int) else (now or clock.system)() - at
+    if took > record.rules.read_timeout:
+        msg = f"looking at stream {stream} took {took // 1000} s, longer than its read_timeout."
+        raise BucketError(msg, "Read again; a bucket of so many blocks needs a longer read_timeout and delete_delay.")
     timeline = judge(opened, snapshot, resolve(snapshot, record.rules, at), record.generation)
     return View(opened, record, snapshot, timeline)
 

@@ -13,17 +13,20 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from drystone import clock
-from drystone.bucket import open_bucket
+from drystone.bucket import Bucket, open_bucket
 from drystone.config.load import Loaded, load
 from drystone.coordination import NoCoordination
+from drystone.engine.outcome import Outcome
+from drystone.engine.pacer import ThreadPacer
 from drystone.engine.record import apply_config
 from drystone.errors import DrystoneError
 from drystone.jobs import REQUESTS, JobResult, Verb, result_key
-from drystone.spark import compact, detect, removal, session, upload
+from drystone.spark import repair, session, upload
 from drystone.spark.context import JobContext
 from drystone.spark.failures import translate
-from drystone.spark.outcome import Outcome
+from drystone.spark.workers import SparkWorkers
 from drystone.tracker import ListingTracker
+from drystone.verbs import compact, detect, removal, verify
 
 _HANDLERS: dict[Verb, Callable[[JobContext, Any], Outcome]] = {
     "upload": upload.run,
@@ -31,6 +34,8 @@ _HANDLERS: dict[Verb, Callable[[JobContext, Any], Outcome]] = {
     "compact": compact.run,
     "mark": removal.run_mark,
     "sweep": removal.run_sweep,
+    "repair": repair.run,
+    "verify": verify.run,
 }
 
 
@@ -80,17 +85,15 @@ def run(
     started = clock.system()
     outcome, error = Outcome(), None
     try:
-        record = apply_config(bucket, stream, loaded.stream(stream), dry_run=dry_run)
-        tracker = ListingTracker(bucket, stream)
-        job = JobContext(
-            loaded, stream, run_id, dry_run, bucket, record, tracker, NoCoordination(), spark, clock.system
-        )
+        job = _job(loaded, stream, run_id, bucket, spark, dry_run=dry_run)
         outcome = _HANDLERS[verb](job, request)
     except DrystoneError as raised:
         error = raised
     except Exception as raised:  # noqa: BLE001 - the boundary: whatever happened is this job's result
         traceback.print_exc()
         error = translate(raised)
+    if error is None and outcome.verdict is not None:
+        error = outcome.verdict
     if error is None and outcome.failures:
         error = DrystoneError(f"{len(outcome.failures)} actions failed, the others were done: {outcome.failures[0]}")
         error.retryable = outcome.retryable
@@ -112,6 +115,24 @@ def run(
         plan_key=outcome.plan_key,
         batches=outcome.batches,
         report="\n".join([*outcome.report, *outcome.failures]),
+    )
+
+
+def _job(loaded: Loaded, stream: str, run_id: str, bucket: Bucket, spark: SparkSession, *, dry_run: bool) -> JobContext:
+    return JobContext(
+        stream=stream,
+        config=loaded.stream(stream),
+        run=run_id,
+        dry_run=dry_run,
+        bucket=bucket,
+        record=apply_config(bucket, stream, loaded.stream(stream), dry_run=dry_run),
+        tracker=ListingTracker(bucket, stream),
+        coordination=NoCoordination(),
+        workers=SparkWorkers(spark),
+        clock=clock.system,
+        pacer=ThreadPacer(),
+        loaded=loaded,
+        spark=spark,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
 from pyspark.sql.types import StructType
@@ -13,11 +15,12 @@ from drystone.block import keys
 from drystone.block.guards import Pin
 from drystone.bucket import open_bucket
 from drystone.bucket.protocol import Bucket
-from drystone.engine import sql
-from drystone.engine.arrow_schema import SOURCE_COLUMN
 from drystone.errors import UsageError
 from drystone.reader.scanning import Moment, to_ms
 from drystone.reader.view import BlockRead, View, block_reads, look, schema_of
+from drystone.rows import sql
+from drystone.rows.arrow_schema import SOURCE_COLUMN
+from drystone.spark import s3a
 from drystone.spark.paths import plain_path
 from drystone.spark.types import to_spark
 
@@ -40,8 +43,8 @@ def read(
 
     What is read is fixed now; the DataFrame stays exact for `read_timeout` from now, or for a day with `pin=True`.
     `columns`: by default all of the stream's. Spark skips blocks out of range and, by Parquet's statistics, row groups.
-    Raises UsageError (no such stream or column), DamagedStreamError (rows that should be there cannot be read, and
-    `allow_incomplete` is not set).
+    Raises UsageError (no such stream or column; Spark has no S3A for a bucket in S3), DamagedStreamError (rows that
+    should be there cannot be read, and `allow_incomplete` is not set).
     """
     opened = open_bucket(bucket) if isinstance(bucket, str) else bucket
     low, high = to_ms(start), to_ms(end)
@@ -67,7 +70,13 @@ def _filtered(spark: SparkSession, view: View, reads: list[BlockRead], schema: S
     """Return the rows of all files less what is excluded: one scan and one small join, however many blocks overlap."""
     paths = [plain_path(view.bucket.uri(file.key)) for read in reads for file in read.files]
     with_source = StructType(list(schema.fields)).add(SOURCE_COLUMN, "binary")
-    frame = spark.read.schema(with_source).parquet(*paths)
+    reader = spark.read.schema(with_source).options(**s3a.options(view.bucket.url))
+    try:
+        frame = reader.parquet(*paths)
+    except (PySparkException, Py4JError) as error:
+        if (better := s3a.explain(error)) is not None:
+            raise better from error
+        raise
     excluded = [(read.ulid, bytearray(ulids.to_bytes(source))) for read in reads for source in sorted(read.excluded)]
     if excluded:
         gone = spark.createDataFrame(excluded, "__of string, __gone binary")

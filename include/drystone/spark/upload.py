@@ -1,4 +1,4 @@
-"""The upload job: files to blocks, one block per source.
+"""The upload job: files to blocks, one block per source, read by Spark.
 
 Spark reads and shuffles the rows to (file, time chunk), sorted; each task then writes its blocks one by one, in
 bounded memory. Because a shuffle ends before its readers begin, every row of every file has been parsed and checked
@@ -7,7 +7,7 @@ before the first block is uploaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,17 +17,18 @@ from drystone.block.folder import Folder
 from drystone.block.schema import Column as SchemaColumn
 from drystone.block.schema import Schema
 from drystone.config.model import StreamConfig
-from drystone.engine.arrow_schema import from_arrow, settle, unify
+from drystone.engine.outcome import Outcome
 from drystone.engine.record import keep_schema, read_schema
 from drystone.errors import InputError, StreamChangeError, UsageError
 from drystone.ingest import files as ingest
-from drystone.ingest.files import FileDone, PlannedFile
+from drystone.ingest.blocks import BlockBuilder, BuiltSource, sources_of
+from drystone.ingest.files import PlannedFile
 from drystone.jobs import UploadRequest
-from drystone.spark.blocks import BlockBuilder, BuiltSource
+from drystone.rows.arrow_schema import from_arrow, settle, unify
 from drystone.spark.context import JobContext
-from drystone.spark.outcome import Outcome
 from drystone.spark.paths import plain_path
 from drystone.spark.types import ddl, spark_type
+from drystone.verbs import upload as verb
 
 _READER_OPTIONS = {
     "csv": {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"},
@@ -41,23 +42,7 @@ def run(job: JobContext, request: UploadRequest) -> Outcome:
     found = _find(job, request)
     if job.dry_run:
         return _dry_run(found)
-    planned = [_plan(job, path) for path in found]
-    todo = [file for file in planned if not ingest.is_done(job.bucket, file)]
-    summary: dict[str, int | str] = {"files": len(found), "files_done_before": len(found) - len(todo)}
-    if not todo:
-        return Outcome(summary=summary | {"rows": 0, "blocks": 0}, report=[f"{len(found)} files, all done before."])
-    job.coordination.begin(job.run)
-    built = _upload(job, todo)
-    ulids = [each.ulid for each in built if each.ulid]
-    job.coordination.commit(ulids)
-    job.audit("upload", {each.ulid: f"source {each.source}" for each in built if each.ulid})
-    _commit(job, todo, built)
-    rows = sum(each.rows for each in built)
-    summary |= {"rows": rows, "blocks": len(ulids), "bytes": sum(each.bytes for each in built)}
-    skipped = len(built) - len(ulids)
-    summary |= {"blocks_skipped": skipped}
-    report = [f"{len(ulids)} blocks of {rows:,} rows from {len(todo)} files; {skipped} were there before."]
-    return Outcome(summary=summary, blocks=ulids, report=report)
+    return verb.run(job, found, job.loaded.path.parent, lambda todo, folders: _upload(job, todo, folders))
 
 
 def _find(job: JobContext, request: UploadRequest) -> list[Path]:
@@ -73,14 +58,8 @@ def _dry_run(found: list[Path]) -> Outcome:
     return Outcome(summary={"files": len(found)}, report=report)
 
 
-def _plan(job: JobContext, path: Path) -> PlannedFile:
-    base = job.loaded.path.parent
-    return ingest.plan_file(job.bucket, job.stream, job.config.generation, path, base, job.clock())
-
-
-def _upload(job: JobContext, todo: Sequence[PlannedFile]) -> list[BuiltSource]:
-    folders = job.tracker.observe(job.clock()).folders.values()
-    frame, schema = _typed(_load(job.spark, job.config, todo), job.config, _known_schema(job, folders))
+def _upload(job: JobContext, todo: Sequence[PlannedFile], folders: Collection[Folder]) -> list[BuiltSource]:
+    frame, schema = _typed(_load(job.spark, job.config, _locations(todo)), job.config, _known_schema(job, folders))
     builder = BlockBuilder(
         bucket=job.bucket,
         stream=job.stream,
@@ -88,19 +67,33 @@ def _upload(job: JobContext, todo: Sequence[PlannedFile]) -> list[BuiltSource]:
         schema=schema,
         fingerprint=keep_schema(job.bucket, job.stream, schema),
         files={str(file.location.resolve()): file for file in todo},
-        present=frozenset(source for folder in folders if folder.loadable for source in folder.sources),
+        present=sources_of(folders),
         stamp=dict(job.coordination.stamp()),
         operation=job.run,
+        clock=job.workers.clock,
     )
     order = ["__path", "__chunk", *job.config.sort_key]
-    tasks = max(job.spark.sparkContext.defaultParallelism, len(todo))
+    tasks = max(job.workers.parallelism, len(todo))
     shuffled = frame.repartition(tasks, "__path", "__chunk")
     ordered = shuffled.sortWithinPartitions(*(F.col(name).asc_nulls_last() for name in order))
     results = ordered.mapInArrow(builder, "result string").collect()
     return [BuiltSource.model_validate_json(row["result"]) for row in results]
 
 
-def _load(spark: SparkSession, config: StreamConfig, todo: Sequence[PlannedFile]) -> DataFrame:
+def read_files(job: JobContext, paths: Sequence[Path]) -> tuple[DataFrame, Schema]:
+    """Return the rows of files as an ingest would read them, in the stream's types, and their schema.
+
+    Raises InputError and StreamChangeError as an ingest does.
+    """
+    folders = job.tracker.observe(job.clock()).folders.values()
+    return _typed(_load(job.spark, job.config, paths), job.config, _known_schema(job, folders))
+
+
+def _locations(files: Sequence[PlannedFile]) -> list[Path]:
+    return [file.location for file in files]
+
+
+def _load(spark: SparkSession, config: StreamConfig, paths: Sequence[Path]) -> DataFrame:
     """Return the files' rows and paths, the file's own columns in their configured types.
 
     CSV is read as text and cast by name, so that the order of columns does not matter.
@@ -114,7 +107,7 @@ def _load(spark: SparkSession, config: StreamConfig, todo: Sequence[PlannedFile]
         reader = reader.schema(ddl(own))
     elif not own and rules.format != "parquet":
         reader = reader.option("inferSchema", "true")
-    frame = reader.load([plain_path(str(file.location.resolve())) for file in todo])
+    frame = reader.load([plain_path(str(path.resolve())) for path in paths])
     missing = [name for name in own if name not in frame.columns]
     if missing:
         raise InputError(f"the input has no column {', '.join(missing)}; it has {', '.join(frame.columns)}.")
@@ -171,10 +164,3 @@ def _known_schema(job: JobContext, folders: Iterable[Folder]) -> Schema:
     ours = (each for each in extensions if each is not None and each.generation == job.config.generation)
     fingerprints = dict.fromkeys(each.schema_fingerprint for each in ours)
     return unify(read_schema(job.bucket, job.stream, each) for each in fingerprints)
-
-
-def _commit(job: JobContext, todo: Sequence[PlannedFile], built: list[BuiltSource]) -> None:
-    for file in todo:
-        mine = [each for each in built if each.path == file.plan.path]
-        done = FileDone(run=job.run, time=job.clock(), rows=sum(each.rows for each in mine), sources=len(mine))
-        ingest.commit(job.bucket, file, done)

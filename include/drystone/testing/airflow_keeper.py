@@ -9,7 +9,6 @@ by itself. Then everything in the session gets SIGTERM, and SIGKILL if it takes 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import select
@@ -17,13 +16,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+
+from drystone.testing.processes import dying_wish
 
 GRACE = 6.0
 """Seconds between SIGTERM and SIGKILL."""
 _POLL = 0.5
-_PR_SET_PDEATHSIG = 1
 _SESSION_FIELD = 3
 
 
@@ -51,16 +51,8 @@ def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            preexec_fn=_dying_wish(),  # noqa: PLW1509 -- this program has one thread
+            preexec_fn=dying_wish(),  # noqa: PLW1509 -- this program has one thread
         )
-
-
-def _dying_wish() -> Callable[[], None] | None:
-    """Return what makes the kernel end a child whose parent was killed; None where the kernel cannot."""
-    if not sys.platform.startswith("linux"):
-        return None
-    libc = ctypes.CDLL(None)
-    return lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _watch(running: dict[str, subprocess.Popen[bytes]], stop: list[int]) -> str:

@@ -82,9 +82,14 @@ class AirflowClient:
         """Let the DAG's schedule and its runs begin; raises AirflowError if there is no such DAG."""
         self.call("PATCH", f"/dags/{dag_id}", {"is_paused": False})
 
-    def pause(self, dag_id: str) -> None:
-        """Let the DAG begin nothing new."""
-        self.call("PATCH", f"/dags/{dag_id}", {"is_paused": True})
+    def set_connection(self, name: str, kind: str, **fields: Any) -> None:
+        """Create a connection, or give the one that is there these values: `login`, `password`, `host`, `extra`, …."""
+        body = {"connection_id": name, "conn_type": kind, **fields}
+        known = self.call("GET", "/connections?limit=1000")["connections"]
+        if any(each["connection_id"] == name for each in known):
+            self.call("PATCH", f"/connections/{_quote(name)}", body)
+        else:
+            self.call("POST", "/connections", body)
 
     def import_errors(self) -> list[str]:
         """Return what is wrong with DAG files."""

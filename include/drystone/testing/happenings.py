@@ -61,6 +61,8 @@ def _compact(dice: Random, history: History) -> None:
 
 
 def _downsample(dice: Random, history: History) -> None:
+    if any(isinstance(edit, Expire) and edit.resolution == 0 for edit in history.edits):
+        return  # Raw rows are kept until they are downsampled: what has expired would be missing there.
     known_at = _some_time_ago(dice, history)
     raw = [name for name in sorted(history.ready_at(known_at)) if _realm(history, name) == (0, 0)]
     if raw:
@@ -90,10 +92,10 @@ def _erase(dice: Random, history: History) -> None:
 
 
 def _expire(dice: Random, history: History) -> None:
-    before = BEGIN + dice.choice([0, 2, 4, 12]) * _HOUR
-    history.edits.append(
-        Expire(id=history.new_ulid(history.now), reason="", author="", time=history.now, before=before)
-    )
+    before, name = BEGIN + dice.choice([0, 2, 4, 12]) * _HOUR, history.new_ulid(history.now)
+    resolution = dice.choice([None, None, 0, FIVE_MINUTES])
+    edit = Expire(id=name, reason="", author="", time=history.now, before=before, resolution=resolution)
+    history.edits.append(edit)
 
 
 ACTIONS: dict[str, _Action] = {

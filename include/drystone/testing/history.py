@@ -85,14 +85,14 @@ class History:
         low, high = self.ranges[source]
         return frozenset({Row(source, low, KINDS[0]), Row(source, high - 1, KINDS[1])})
 
-    def removed_by(self, edits: Iterable[Edit], row: Row, pairs: frozenset[Replacement]) -> bool:
-        """Tell whether one of these edits takes the row away, given what is known to replace what."""
-        return any(self._removes(edit, row, pairs) for edit in edits)
+    def removed_by(self, edits: Iterable[Edit], row: Row, pairs: frozenset[Replacement], resolution: int = 0) -> bool:
+        """Tell whether one of these edits takes the row from blocks of a resolution, given what replaces what."""
+        return any(self._removes(edit, row, pairs, resolution) for edit in edits)
 
-    def _removes(self, edit: Edit, row: Row, pairs: frozenset[Replacement]) -> bool:
+    def _removes(self, edit: Edit, row: Row, pairs: frozenset[Replacement], resolution: int) -> bool:
         match edit:
             case Expire():
-                return row.time < edit.before
+                return row.time < edit.before and edit.resolution in {None, resolution}
             case Retire():
                 return row.source in edit.sources
             case Erase():

@@ -57,7 +57,8 @@ def wanted(history: History, now: int) -> Counter[tuple[Realm, Row]]:
     for blocks in ready.values():
         realm = (blocks[0].generation, blocks[0].resolution)
         for source in blocks[0].sources - gone:
-            found.update((realm, row) for row in history.all_rows(source) if not history.removed_by(edits, row, pairs))
+            rows = history.all_rows(source)
+            found.update((realm, row) for row in rows if not history.removed_by(edits, row, pairs, realm[1]))
     return Counter(found)
 
 

@@ -7,14 +7,17 @@ is done later, or never, or twice. For whether blocks are written and deleted as
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from drystone import ulids
+from drystone.block.edits import Erase, Expire
 from drystone.block.folder import Folder
 from drystone.block.meta import Replacement
 from drystone.engine.recipe import Input, Recipe, recipe_for
 from drystone.plan.compaction import CompactionPolicy, plan_major, plan_minor
+from drystone.plan.edits import Seen
+from drystone.plan.erasures import check_erasure, plan_rewrite, unapplied
 from drystone.plan.model import Delete, Mark, Plan, Unmark
 from drystone.plan.removal import plan_marks, plan_sweep
 from drystone.plan.support import Support
@@ -76,10 +79,40 @@ class Lifecycle:
         """Plan, and work out what each merge would do, as of now."""
         snapshot = self.snapshot()
         timeline = resolve(snapshot, self.policy.times)
-        planner = plan_minor if kind == "minor" else plan_major
-        plan = planner(snapshot, timeline, self.policy, self.history.new_ulid(self.now))
+        name = self.history.new_ulid(self.now)
+        if kind == "rewrite":
+            seen = Seen(snapshot, timeline, self.policy.times, name)
+            plan = plan_rewrite(seen, self.policy, 1, dict(self._taken(snapshot, timeline)))
+        else:
+            plan = (plan_minor if kind == "minor" else plan_major)(snapshot, timeline, self.policy, name)
         found = (recipe_for(merge, snapshot, timeline) for merge in plan.merges)
         return plan, [recipe for recipe in found if isinstance(recipe, Recipe)]
+
+    def _taken(self, snapshot: Snapshot, timeline: Timeline) -> Iterator[tuple[str, int]]:
+        """Yield how many rows of each block that is read are erased, as looking through it would tell."""
+        for ulid, edits in unapplied(snapshot, timeline):
+            yield ulid, sum(any(takes(edit, row) for edit in edits) for row in self.history.rows[ulid])
+
+    def erased_for_good(self, rounds: int = 10) -> None:
+        """Let the lifecycle settle, and rewrite, until there is nothing left to drop.
+
+        Raises BrokenInvariantError if a block then still holds a row that an erasure or a retirement took, or if an
+        erasure is not known to be complete.
+        """
+        self.settle()
+        while rounds and self._compact("rewrite").actions:
+            self.settle()
+            rounds -= 1
+        edits = [edit for edit in self.history.edits if not isinstance(edit, Expire)]
+        rows = {row for block in self.history.blocks for row in self.history.rows[block.ulid]}
+        back: list[object] = [row for row in rows if self.history.removed_by(edits, row, self.pairs)]
+        snapshot, timeline = self.snapshot(), self.timeline()
+        clear = frozenset(ulid for ulid, rows in self._taken(snapshot, timeline) if not rows)
+        for edit in edits:
+            if isinstance(edit, Erase):
+                back += check_erasure(snapshot, timeline, self.policy.times, edit, clear).left
+        if back:
+            raise BrokenInvariantError(f"still there: {back}")
 
     def upload(self, recipe: Recipe, output: Output | None = None) -> None:
         """Upload the outputs of a merge, however long ago it was worked out; `output`: what goes wrong with that."""
@@ -177,7 +210,7 @@ class Lifecycle:
             for realm, source in self.seen
             if source not in gone
             for row in self.history.all_rows(source)
-            if not self.history.removed_by(self.history.edits, row, self.pairs)
+            if not self.history.removed_by(self.history.edits, row, self.pairs, realm[1])
         )
 
     def settle(self, rounds: int = 40) -> None:

@@ -79,7 +79,7 @@ def _upload_again(living: Living) -> None:
 
 
 def _plan(living: Living) -> None:
-    _, recipes = living.life.plan_compaction(living.dice.choice(["minor", "minor", "major"]))
+    _, recipes = living.life.plan_compaction(living.dice.choice(["minor", "minor", "major", "rewrite"]))
     living.merges += recipes
 
 

@@ -109,7 +109,10 @@ class _Model:
         return group.sources - self.gone
 
     def _expired(self, group: _Group) -> bool:
-        return any(isinstance(edit, Expire) and group.end <= edit.before for edit in self.edits)
+        return any(
+            isinstance(edit, Expire) and group.end <= edit.before and edit.resolution in {None, group.any.resolution}
+            for edit in self.edits
+        )
 
     def _covers(self, one: _Group, other: _Group) -> bool:
         if one.id == other.id or _realm(one) != _realm(other):
@@ -141,7 +144,9 @@ class _Model:
             return False
         return any(
             not self._is_visible(source, group)
-            and not any(source in each.sources and self._expired(each) for each in self.ready)
+            and not any(
+                source in each.sources and self._expired(each) and _realm(each) == _realm(group) for each in self.ready
+            )
             and not any(pair.by == source and self._is_visible(pair.root, group) for pair in group.any.retires)
             for source in self.live(group)
         )

@@ -15,11 +15,11 @@ from drystone.block.meta import Group, Meta, Parent, Replacement, Rewrite, TimeC
 from drystone.bucket.protocol import Bucket
 from drystone.clock import Clock
 from drystone.config.model import StreamConfig
-from drystone.engine import keys
-from drystone.engine.arrow_schema import SOURCE_COLUMN, from_arrow, to_arrow
 from drystone.engine.record import apply_config, keep_schema
 from drystone.engine.upload import Origin, new_extension, upload_block
-from drystone.engine.writer import Built, ChunkWriter
+from drystone.rows import keys
+from drystone.rows.arrow_schema import SOURCE_COLUMN, from_arrow, to_arrow
+from drystone.rows.writer import Built, ChunkWriter
 
 
 @dataclass

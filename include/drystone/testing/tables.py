@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from drystone import ulids
-from drystone.engine.arrow_schema import SOURCE_COLUMN
+from drystone.rows.arrow_schema import SOURCE_COLUMN
 
 SCHEMA = pa.schema(
     [

@@ -79,7 +79,9 @@ def compact(
     pairs, edits = history.pairs_at(known_at), history.edits_at(known_at)
     rows = frozenset[Row]().union(*(history.rows[block.ulid] for block in members))
     gone = replaced(pairs)
-    kept = frozenset(row for row in rows if row.source not in gone and not history.removed_by(edits, row, pairs))
+    kept = frozenset(
+        row for row in rows if row.source not in gone and not history.removed_by(edits, row, pairs, resolution)
+    )
     block = Block(
         ulid="",
         min_time=min(each.min_time for each in members),

@@ -5,11 +5,11 @@ Source: the design, "Visibility: damage". A reader stops at damage; a problem ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from drystone.block.states import Times, is_fresh, is_from_future
-from drystone.timeline.cover import Covering, realm_of
+from drystone.timeline.cover import Covering, Realm, realm_of
 from drystone.timeline.groups import Group
 from drystone.timeline.snapshot import Snapshot
 
@@ -69,22 +69,22 @@ def find_damage(
     incomplete: Iterable[Group],
     disagreeing: dict[str, str],
     covering: Covering,
-    away: frozenset[str],
-    expired_before: int,
+    away: Mapping[Realm, frozenset[str]],
     fresh_since: int,
 ) -> list[Damage]:
     """Return the incomplete groups that hold something which no visible group holds, and which is not `away` for good.
 
+    `away`: by realm, of each realm of these groups.
     Where everything is visible elsewhere, the group is a compaction that runs or crashed. A replacement whose root is
     still visible has not begun to count. A group of which nothing is older than `fresh_since` (ms) was never read.
     """
     found: list[Damage] = []
     for group in incomplete:
-        if group.max_time <= expired_before or all(block.touched > fresh_since for block in group.blocks):
+        if all(block.touched > fresh_since for block in group.blocks):
             continue
         realm = realm_of(group)
         starting = {pair.by for pair in group.retires if covering.holds(realm, pair.root)}
-        lost = {s for s in group.sources - away - starting if not covering.holds(realm, s)}
+        lost = {s for s in group.sources - away[realm] - starting if not covering.holds(realm, s)}
         if lost:
             found.append(Damage(group.id, _describe(group, lost), group.min_time, group.max_time))
     found += [Damage(name, f"group {name}: its blocks disagree about {field}") for name, field in disagreeing.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drystone import ulids
 from drystone.block.edits import Edit, Erase, Expire
@@ -21,9 +21,38 @@ class PendingEdit:
     sources: frozenset[str] | None
 
 
-def expired_before(edits: Iterable[Edit]) -> int:
-    """Return the time before which every row is expired, in ms; far in the past if there is no such edit."""
-    return max((edit.before for edit in edits if isinstance(edit, Expire)), default=NEVER)
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The time (ms) before which every row is expired: `everywhere`, and further on in `own`, by resolution."""
+
+    everywhere: int = NEVER
+    own: Mapping[int, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Tell whether there is an expire edit at all."""
+        return self.everywhere != NEVER or bool(self.own)
+
+    def before(self, resolution: int) -> int:
+        """Return the time for blocks of a resolution; far in the past if no edit speaks of it."""
+        return max(self.everywhere, self.own.get(resolution, NEVER))
+
+    def takes_all_of(self, group: Group) -> bool:
+        """Tell whether every row of the group is expired."""
+        return group.max_time <= self.before(group.pattern.resolution)
+
+
+def expiry_of(edits: Iterable[Edit]) -> Expiry:
+    """Return what the expire edits among these say together."""
+    everywhere = NEVER
+    own: dict[int, int] = {}
+    for edit in edits:
+        if not isinstance(edit, Expire):
+            continue
+        if edit.resolution is None:
+            everywhere = max(everywhere, edit.before)
+        else:
+            own[edit.resolution] = max(edit.before, own.get(edit.resolution, NEVER))
+    return Expiry(everywhere, own)
 
 
 def pending_edits(
@@ -38,14 +67,22 @@ def pending_edits(
     for edit in edits:
         if edit.id in group.edits:
             continue
-        if isinstance(edit, Expire) and group.min_time < edit.before:
-            found.append(PendingEdit(edit, None))
+        if isinstance(edit, Expire):
+            if group.min_time < edit.before and edit.takes_from(group.pattern.resolution):
+                found.append(PendingEdit(edit, None))
         elif isinstance(edit, Erase):
-            limit = edit.time + clock_skew
-            hit = frozenset(source for source in group.sources if _planned_before(source, limit, origins))
+            hit = subject_to(edit, group.sources, origins, clock_skew)
             if hit:
                 found.append(PendingEdit(edit, None if hit == group.sources else hit))
     return tuple(found)
+
+
+def subject_to(
+    edit: Erase, sources: Iterable[str], origins: Mapping[str, frozenset[str]], clock_skew: int
+) -> frozenset[str]:
+    """Return which of these sources an erase applies to: those planned before its time, and what replaces such."""
+    limit = edit.time + clock_skew
+    return frozenset(source for source in sources if _planned_before(source, limit, origins))
 
 
 def _planned_before(source: str, limit: int, origins: Mapping[str, frozenset[str]]) -> bool:

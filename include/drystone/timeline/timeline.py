@@ -14,12 +14,12 @@ from drystone.block.meta import Replacement
 from drystone.block.states import State, Times, state
 from drystone.timeline.blocks import Block, block_of
 from drystone.timeline.collector import collector_paused
-from drystone.timeline.cover import Covering, Realm, cover
+from drystone.timeline.cover import Covering, Realm, cover, realm_of
 from drystone.timeline.damage import Damage, Problem, find_damage, find_problems
 from drystone.timeline.gone import Gone, find_gone
 from drystone.timeline.groups import Group, group_blocks
 from drystone.timeline.holders import Holders
-from drystone.timeline.pending import NEVER, expired_before
+from drystone.timeline.pending import expiry_of
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.visible import Visible, VisibleGroups
 
@@ -92,13 +92,14 @@ def resolve_blocks(
             incomplete[group.id] = group
 
     gone = find_gone(ready, edits)
-    limit = expired_before(edits)
-    expired = {} if limit == NEVER else {group.id: "expired" for group in ready if group.max_time <= limit}
+    expiry = expiry_of(edits)
+    expired = {group.id: "expired" for group in ready if expiry.takes_all_of(group)} if expiry else {}
     covering = cover((group for group in ready if group.id not in expired), gone.sources)
     out = expired | {group.id: _why_out(group, gone) for group in covering.out}
     fresh = at - times.sync_delay
-    away = gone.sources.union(*(groups[name].sources for name in expired)) if incomplete else gone.sources
-    damage = find_damage(incomplete.values(), disagreeing, covering, away, limit, fresh)
+    lost = [group for group in incomplete.values() if not expiry.takes_all_of(group)]
+    away = _away(lost, gone, [groups[name] for name in expired])
+    damage = find_damage(lost, disagreeing, covering, away, fresh)
     return Timeline(
         at=at,
         groups=groups,
@@ -113,6 +114,15 @@ def resolve_blocks(
         damage=(*unknown, *damage),
         problems=(*problems, *_group_problems(disagreeing, covering)),
     )
+
+
+def _away(lost: Iterable[Group], gone: Gone, expired: Iterable[Group]) -> dict[Realm, frozenset[str]]:
+    """Return for each realm of the groups that lack members which sources nobody misses."""
+    found = {realm_of(group): [gone.sources] for group in lost}
+    for group in expired if found else ():
+        if (realm := realm_of(group)) in found:
+            found[realm].append(group.sources)
+    return {realm: frozenset().union(*several) for realm, several in found.items()}
 
 
 def _why_out(group: Group, gone: Gone) -> str:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.responses import HTMLResponse
 
+from drystone.errors import BucketError
+
 RUN = r"^[A-Za-z0-9_+:-]+\.[A-Za-z0-9_+:-]+$"
 STREAM = r"^[a-z0-9][a-z0-9_-]{0,99}$"
 _HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'", "Cache-Control": "no-store"}
@@ -21,13 +23,18 @@ _PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
 def application(read: Callable[[str, str], str | None], guard: Callable[..., Any]) -> FastAPI:
     """Return the app: `GET /reports/<stream>/<run>` shows what `read(stream, run)` returns as text, or 404 for None.
 
+    Where the bucket cannot be read, 503 says why.
+
     `guard` is a FastAPI dependency that raises for whoever may not look; it is asked before anything is read.
     """
     app = FastAPI(title="Drystone", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(guard)])
 
     @app.get("/reports/{stream}/{run}", response_class=HTMLResponse)
     def report(stream: Annotated[str, Path(pattern=STREAM)], run: Annotated[str, Path(pattern=RUN)]) -> HTMLResponse:
-        text = read(stream, run)
+        try:
+            text = read(stream, run)
+        except BucketError as error:
+            raise HTTPException(503, f"The report cannot be read from here. {error}") from None
         if text is None:
             raise HTTPException(404, f"There is no report of run {run} of stream {stream}.")
         return HTMLResponse(_PAGE.format(title=escape(f"{stream}: {run}"), text=escape(text)), headers=_HEADERS)

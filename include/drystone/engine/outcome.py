@@ -1,0 +1,25 @@
+"""What a verb hands back to the job that runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from drystone.errors import DrystoneError
+from drystone.jobs import Batch
+
+
+@dataclass
+class Outcome:
+    """What a verb did. `failures` are lines about actions that failed while others went on: the job then fails.
+
+    `verdict`: the error that the job ends with although it was done, for what it found.
+    """
+
+    summary: dict[str, int | str] = field(default_factory=dict)
+    blocks: list[str] = field(default_factory=list)
+    plan_key: str | None = None
+    batches: list[Batch] = field(default_factory=list)
+    report: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    retryable: bool = True
+    verdict: DrystoneError | None = None

@@ -1,0 +1,34 @@
+"""Plan objects in the bucket: written once by who plans, read by who acts."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from drystone.block import keys
+from drystone.bucket.protocol import Bucket
+from drystone.errors import InputError, ObjectMissingError, UsageError
+from drystone.plan.model import Action, Plan
+
+
+def keep_plan(bucket: Bucket, plan: Plan) -> str:
+    """Write the plan, and return its key; raise ObjectExistsError if there is one with its id."""
+    key = f"{keys.plans(plan.stream)}{plan.id}.json"
+    bucket.create(key, plan.to_json())
+    return key
+
+
+def read_plan(bucket: Bucket, key: str) -> Plan:
+    """Return the plan under `key`; raise UsageError if there is none, InputError if it cannot be read."""
+    try:
+        return Plan.model_validate_json(bucket.get(key))
+    except ObjectMissingError:
+        raise UsageError(f"there is no plan {key}.", "Plan again.") from None
+    except ValidationError as error:
+        raise InputError(f"plan {key} cannot be read: {error.errors()[0]['msg']}.", "Plan again.") from None
+
+
+def batch_of(plan: Plan, number: int) -> list[Action]:
+    """Return the actions of one batch; raise UsageError if the plan has no such batch."""
+    if not 0 <= number < len(plan.batches):
+        raise UsageError(f"plan {plan.id} has {len(plan.batches)} batches, and no number {number}.")
+    return [plan.actions[position] for position in plan.batches[number]]

@@ -1,0 +1,298 @@
+"""What is true of a simulated stream, and the five invariants held against it.
+
+It learns from every change of the bucket, at the moment when it is made, and shares no code with what it judges, but
+for the formats. Source: the design, "Visibility: what must hold".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from drystone import ulids
+from drystone.block import edits as block_edits
+from drystone.block import keys
+from drystone.block import meta as block_meta
+from drystone.block.chunks import Granularity, chunk_at
+from drystone.block.edits import Edit, Erase, Expire, Retire
+from drystone.block.marks import DELETION_MARK, MARKS
+from drystone.block.meta import META_FILE
+from drystone.block.predicates import Comparison
+from drystone.block.states import Times
+from drystone.bucket import Bucket
+from drystone.ingest.files import FilePlan
+from drystone.testing.invariants import BrokenInvariantError
+from drystone.testing.simulation.lagging import Change
+
+_ON_ITS_WAY = 5 * 60_000
+"""A deletion that was asked for may take so long (ms): what changes meanwhile cannot stop it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Row:
+    """A row: a number that no other has, its event time (ms), and the column that an erase looks at."""
+
+    number: int
+    time: int
+    kind: str
+
+
+@dataclass(slots=True)
+class TrueBlock:
+    """A block's folder as it is. `wanted`: the files that its meta.json lists; None while there was none."""
+
+    ulid: str
+    by: str
+    files: dict[str, int] = field(default_factory=dict)
+    active: int = 0
+    marked: int | None = None
+    wanted: Mapping[str, int] | None = None
+    sources: frozenset[str] = frozenset()
+    group: str = ""
+    size: int = 1
+    index: int = 0
+    touched: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether meta.json and all that it lists is there."""
+        return self.wanted is not None and META_FILE in self.files and self.wanted.items() <= self.files.items()
+
+
+@dataclass(slots=True)
+class Read:
+    """A read that goes on: since when (true time), by which clock's time it looked first and last, at which blocks."""
+
+    name: str
+    began: int
+    pinned: bool
+    looked: list[int] = field(default_factory=list)
+    blocks: set[str] = field(default_factory=set)
+
+
+class Truth:
+    """The stream as it is: `rows` by source, `settled` what everyone can read since when, edits since when."""
+
+    def __init__(self, bucket: Bucket, stream: str, times: Times, granularity: Granularity) -> None:
+        """`bucket`: as it is, without lag and faults."""
+        self.bucket = bucket
+        self.stream = stream
+        self.times = times
+        self.granularity: Granularity = granularity
+        self.files: dict[str, tuple[Row, ...]] = {}
+        self.rows: dict[str, tuple[Row, ...]] = {}
+        self.blocks: dict[str, TrueBlock] = {}
+        self.edits: dict[str, tuple[Edit, int]] = {}
+        self.settled: dict[str, int] = {}
+        self.possible: dict[str, int] = {}
+        self.lost: dict[str, int] = {}
+        self.healed = self.struck = -(1 << 62)
+        self.reads: list[Read] = []
+        self.completed: set[str] = set()
+        self.written: dict[str, set[str]] = {}
+        self.tally: Counter[str] = Counter()
+
+    @property
+    def read_timeout(self) -> int:
+        """How long a read may take without a pin, ms."""
+        return self.times.read_timeout
+
+    def changed(self, change: Change) -> bool:
+        """Learn from a change; tell whether it may change what can be read. Raises BrokenInvariantError."""
+        self.advance(change.time)
+        name = change.key.removeprefix(keys.blocks(self.stream))
+        parsed = keys.parse_block(change.key, self.stream)
+        there = self._size(change.key)
+        if parsed is not None and there is None:
+            return self._gone(*parsed, change)
+        if parsed is not None and there is not None:
+            return self._written(*parsed, there, change)
+        if name.startswith(".edits/") and there is not None:
+            self.edits[change.key] = (block_edits.parse(self.bucket.get(change.key), change.key), change.time)
+            return True
+        if name.startswith(".ingest/") and name.endswith(".json") and there is not None:
+            self._planned(FilePlan.model_validate_json(self.bucket.get(change.key)))
+        return False
+
+    def advance(self, now: int) -> None:
+        """Note what has become readable for everybody, and what perhaps for somebody."""
+        ready = self._ready()
+        if self.lost:
+            here = {source for since, group in ready if since <= now for source in group[0].sources}
+            if here & self.lost.keys():
+                self.healed = now
+            self.lost = {source: since for source, since in self.lost.items() if source not in here}
+        self.completed.update(group[0].group for _, group in ready)
+        for since, group in ready:
+            for source in group[0].sources:
+                self.possible[source] = min(since, self.possible.get(source, since))
+                if since + self.times.clock_skew <= now:
+                    self.settled[source] = min(since, self.settled.get(source, since))
+
+    def due(self, at: int) -> set[str]:
+        """Return the sources that whoever looks at `at`, by a clock that may be wrong, must read."""
+        found = {source for source, since in self.settled.items() if since <= at}
+        return found.union(*(group[0].sources for since, group in self._ready() if since <= at))
+
+    def kept(self, sources: Iterable[str], before: int) -> set[Row]:
+        """Return the rows of these sources that no edit takes away which was made (true time) up to `before`."""
+        known = [edit for edit, made in self.edits.values() if made <= before]
+        return {row for s in sources for row in self.rows.get(s, ()) if not any(self._takes(e, s, row) for e in known)}
+
+    def holders(self, source: str, now: int, without: str = "") -> list[list[TrueBlock]]:
+        """Return the members of each group that is ready now and has the source, were it not for one block."""
+        return [group for since, group in self._ready(without) if since <= now and source in group[0].sources]
+
+    def check_read(self, read: Read, rows: Iterable[Row], now: int) -> None:
+        """Invariants 1 to 3: raise BrokenInvariantError unless these are the rows that the read had to give."""
+        self.advance(now)
+        got = Counter(rows)
+        if twice := {row for row, times in got.items() if times > 1}:
+            raise BrokenInvariantError(f"1: {read.name} read rows twice: {sorted(twice)}")
+        must = self.kept(self.due(read.looked[0]), before=now)
+        if (missing := must - got.keys()) and not self.may_see_damage(read.began):
+            raise BrokenInvariantError(f"1: {read.name} did not read {sorted(missing)}")
+        if missing and (lost := [s for s, since in self.lost.items() if since + self.times.max_lag <= read.began]):
+            raise BrokenInvariantError(f"1: {read.name} was not told that rows of {sorted(lost)} are missing")
+        known = {row: source for source, rows in self.rows.items() for row in rows}
+        if young := {row for row in got if self.possible.get(known.get(row, ""), now * 2) > read.looked[-1]}:
+            raise BrokenInvariantError(f"3: {read.name} read what was not ready: {sorted(young)}")
+        allowed = self.kept(self.rows, before=read.began - self.times.max_lag)
+        if back := got.keys() - allowed:
+            raise BrokenInvariantError(f"2: {read.name} read rows that are gone: {sorted(back)}")
+
+    def may_see_damage(self, since: int) -> bool:
+        """Tell whether whoever has read since then may be told of damage: something is lost, or was never whole."""
+        half = (block for block in self.blocks.values() if META_FILE in block.files and not block.whole)
+        never_read = any(not block.sources <= self.settled.keys() for block in half)
+        return bool(self.lost) or never_read or self.healed + self.times.max_lag >= since
+
+    def _planned(self, plan: FilePlan) -> None:
+        for row in self.files[plan.path]:
+            source = plan.source(chunk_at(row.time, self.granularity))
+            self.rows[source] = tuple(sorted({*self.rows.get(source, ()), row}))
+
+    def _written(self, ulid: str, name: str, size: int, change: Change) -> bool:
+        block = self.blocks.setdefault(ulid, TrueBlock(ulid, change.by))
+        if name == DELETION_MARK:
+            block.marked = change.time
+        if name in MARKS:
+            return False
+        block.files[name] = size
+        self.written.setdefault(ulid, set()).add(name)
+        block.active = change.time
+        if name == META_FILE:
+            meta = block_meta.parse(self.bucket.get(change.key), ulid)
+            extension = meta.drystone
+            group = extension.group if extension is not None else None
+            block.wanted = {f.rel_path: f.size_bytes or 0 for f in meta.thanos.files if f.rel_path != META_FILE}
+            if never := block.wanted.keys() - self.written[ulid]:
+                raise BrokenInvariantError(
+                    f"rule 3: {change.by} wrote meta.json of block {ulid} before {sorted(never)}"
+                )
+            block.sources = frozenset(meta.compaction.sources)
+            block.group, block.size, block.index = (group.id, group.size, group.index) if group else (ulid, 1, 0)
+            block.touched = max(ulids.time_of(ulid), change.time)
+            self._count_upload(block, level=meta.compaction.level)
+        return block.wanted is not None
+
+    def _count_upload(self, block: TrueBlock, *, level: int) -> None:
+        if level == 1 and block.sources <= self.possible.keys():
+            self.tally["late uploads"] += 1
+        others = [each for each in self.blocks.values() if each is not block and each.group == block.group]
+        self.tally["twins"] += any(each.index == block.index for each in others)
+        for _, group in self._ready():
+            theirs = group[0].sources
+            if group[0].group != block.group and theirs & block.sources and not theirs <= block.sources:
+                self.tally["overlaps"] += 1
+                break
+
+    def _gone(self, ulid: str, name: str, change: Change) -> bool:
+        block = self.blocks.setdefault(ulid, TrueBlock(ulid, change.by))
+        if name == DELETION_MARK:
+            block.marked = None
+        if name in MARKS:
+            self._forget_if_empty(block)
+            return False
+        was_readable = META_FILE in block.files
+        if change.by != ACCIDENT:
+            self._check_deletion(block, name, change)
+        del block.files[name]
+        self._forget_if_empty(block)
+        if change.by == ACCIDENT:
+            self.struck = change.time
+            held = {source for source in block.sources if self.holders(source, change.time)}
+            self.lost |= dict.fromkeys(block.sources - held, change.time)
+        return was_readable
+
+    def _forget_if_empty(self, block: TrueBlock) -> None:
+        if not block.files and block.marked is None:
+            del self.blocks[block.ulid]
+
+    def _check_deletion(self, block: TrueBlock, name: str, change: Change) -> None:
+        """Invariant 4, and rule 8: meta.json first."""
+        where, now = f"{change.by} deleted {name} of block {block.ulid}", change.time
+        own = change.by == block.by
+        if META_FILE not in block.files:
+            idle = max(ulids.time_of(block.ulid), block.active) + self.times.sync_delay + self.times.delete_delay
+            if block.wanted is None and not own and idle > now + self.times.clock_skew:
+                raise BrokenInvariantError(f"4: {where}, whose upload may still run")
+            return
+        if name != META_FILE and not own:
+            raise BrokenInvariantError(f"rule 8: {where} before its meta.json")
+        kin = [each for each in self.blocks.values() if each.group == block.group]
+        youngest = max(each.touched for each in kin)
+        runs = youngest + self.times.group_timeout > now + self.times.clock_skew
+        if runs and not own and block.whole and block.group not in self.completed and self.kept(block.sources, now):
+            raise BrokenInvariantError(f"4: {where}, whose group may still be in upload")
+        for read in self.reads:
+            if block.ulid in read.blocks and (read.pinned or now <= read.began + self.read_timeout):
+                raise BrokenInvariantError(f"4: {where}, which {read.name} is reading since {now - read.began} ms")
+        if now <= self.struck + self.times.plan_ttl:
+            return  # A plan was right when it was made, and a second look does not open what covers the block.
+        wanted = [source for source in block.sources & self.settled.keys() if self.kept([source], before=now)]
+        for source in wanted:
+            others = self.holders(source, now, without=block.ulid)
+            if not any(self._lasts(group, now) for group in others):
+                marked = " that was not marked" if others else ""
+                raise BrokenInvariantError(f"4: {where}, the last copy of source {source}{marked}")
+
+    def _lasts(self, group: Iterable[TrueBlock], now: int) -> bool:
+        """Whether no member was marked by the time when a deletion that happens now could be asked for."""
+        limit = now - self.times.max_lag - _ON_ITS_WAY
+        return all(block.marked is None or block.marked > limit for block in group)
+
+    def _ready(self, without: str = "") -> list[tuple[int, list[TrueBlock]]]:
+        """Return the groups that are complete, one block per index, and since when they are ready."""
+        members: dict[str, dict[int, TrueBlock]] = {}
+        for block in self.blocks.values():
+            if block.whole and block.ulid != without:
+                found = members.setdefault(block.group, {})
+                if block.index not in found or block.touched < found[block.index].touched:
+                    found[block.index] = block
+        groups = [list(found.values()) for found in members.values()]
+        return [
+            (max(block.touched for block in group) + self.times.sync_delay, group)
+            for group in groups
+            if len(group) == group[0].size
+        ]
+
+    def _takes(self, edit: Edit, source: str, row: Row) -> bool:
+        match edit:
+            case Expire():
+                return row.time < edit.before
+            case Retire():
+                return source in edit.sources
+            case Erase(predicate=Comparison(value=value)):
+                return row.kind == value and ulids.time_of(source) < edit.time + self.times.clock_skew
+            case _:
+                raise NotImplementedError(edit)
+
+    def _size(self, key: str) -> int | None:
+        found = next(iter(self.bucket.list(key)), None)
+        return found.size if found is not None and found.key == key else None
+
+
+ACCIDENT = "accident"
+"""The client that loses objects without being asked to."""

@@ -1,0 +1,54 @@
+"""The repair verb: without a plan it makes one, with one it carries out a batch of it.
+
+Source: the design, "Blocks: lifecycle verbs" (repair).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from drystone.engine.job import Job
+from drystone.engine.outcome import Outcome
+from drystone.engine.plans import keep_plan, read_plan
+from drystone.engine.repair import Uploader, carry_out, plan_repair
+from drystone.engine.report import plan_lines
+from drystone.errors import UsageError
+from drystone.jobs import Batch, RepairRequest
+from drystone.plan.model import Plan
+
+
+def run(job: Job, request: RepairRequest, base: Path, upload: Uploader) -> Outcome:
+    """Plan what the request asks for, and keep the plan (not in a dry run); or carry out a batch of a plan.
+
+    A file that the request names is one below `base`; `upload` reads and uploads it.
+    """
+    if request.plan_key is None:
+        plan = plan_repair(job, request, base)
+        summary: dict[str, int | str] = {"actions": len(plan.actions), "left_alone": len(plan.skipped)}
+        report = plan_lines(plan)
+        if job.dry_run:
+            return Outcome(summary=summary, report=report)
+        key = keep_plan(job.bucket, plan)
+        return Outcome(summary=summary | {"digest": plan.digest}, plan_key=key, batches=_batches(plan), report=report)
+    plan = read_plan(job.bucket, request.plan_key)
+    if request.digest not in {None, plan.digest}:
+        msg = f"plan {request.plan_key} is not the one that was shown: its digest is {plan.digest}."
+        raise UsageError(msg, "Plan again.")
+    if job.dry_run:
+        return Outcome(summary={"actions": len(plan.batches[request.batch])}, report=plan_lines(plan))
+    job.coordination.begin(job.run)
+    done = carry_out(job, plan, request.batch, upload)
+    job.coordination.commit(done.blocks)
+    return Outcome(
+        summary=done.summary, blocks=done.blocks, report=done.lines, failures=done.failures, retryable=done.transient
+    )
+
+
+def _batches(plan: Plan) -> list[Batch]:
+    found = []
+    for number, positions in enumerate(plan.batches):
+        actions = [plan.actions[position] for position in positions]
+        label = f"{number + 1} of {len(plan.batches)}: {len(actions)} {plan.kind} actions"
+        size, rows = (sum(getattr(each, name, 0) for each in actions) for name in ("bytes", "rows"))
+        found.append(Batch(number=number, label=label, actions=len(actions), bytes=size, rows=rows))
+    return found

@@ -1,0 +1,93 @@
+"""The lifecycle's verbs in this process: what Spark's jobs do, with their tasks done one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from drystone import clock, ulids
+from drystone.bucket.protocol import Bucket
+from drystone.clock import Clock
+from drystone.config.model import StreamConfig
+from drystone.coordination import NoCoordination
+from drystone.engine.job import Job
+from drystone.engine.outcome import Outcome
+from drystone.engine.pacer import ThreadPacer
+from drystone.engine.record import read_record
+from drystone.jobs import CompactRequest, DetectRequest, MarkRequest, SweepRequest
+from drystone.timeline.snapshot import Snapshot
+from drystone.timeline.timeline import Timeline, resolve
+from drystone.tracker import ListingTracker
+from drystone.verbs import compact, detect, removal
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """Workers that are this thread. See `drystone.engine.job.Workers`."""
+
+    clock: Clock
+    parallelism: int = 1
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T], shares: int = 0) -> list[R]:
+        """See `Workers.map`."""
+        del shares
+        return [function(task) for task in tasks]
+
+
+@dataclass
+class Runs:
+    """The runs of one stream, whose record is there. Each verb raises AssertionError if an action failed."""
+
+    bucket: Bucket
+    stream: str
+    config: StreamConfig
+    clock: Clock = clock.system
+    tracker: ListingTracker = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin to track."""
+        self.tracker = ListingTracker(self.bucket, self.stream)
+
+    def observe(self) -> tuple[Snapshot, Timeline]:
+        """Look at the stream."""
+        snapshot = self.tracker.observe(self.clock())
+        return snapshot, resolve(snapshot, self.config.times.times())
+
+    def compact(self) -> list[Outcome]:
+        """Plan a minor compaction and do all of it; what fails is in the outcomes."""
+        planned = detect.run(self._job(), DetectRequest(kind="minor"))
+        key = planned.plan_key or ""
+        requests = [CompactRequest(plan_key=key, batch=batch.number) for batch in planned.batches]
+        return [compact.run(self._job(), request) for request in requests]
+
+    def mark(self) -> set[str]:
+        """Take away the marks that nothing justifies, and set those that something does; return what was marked."""
+        return _done(removal.run_mark(self._job(), MarkRequest()))
+
+    def sweep(self) -> set[str]:
+        """Delete what is due, and return it."""
+        return _done(removal.run_sweep(self._job(), SweepRequest()))
+
+    def _job(self) -> Job:
+        return Job(
+            stream=self.stream,
+            config=self.config,
+            run=f"run {ulids.new(self.clock())}",
+            dry_run=False,
+            bucket=self.bucket,
+            record=read_record(self.bucket, self.stream),
+            tracker=self.tracker,
+            coordination=NoCoordination(),
+            workers=OneByOne(self.clock),
+            clock=self.clock,
+            pacer=ThreadPacer(),
+        )
+
+
+def _done(outcome: Outcome) -> set[str]:
+    assert outcome.failures == []
+    return set(outcome.blocks)
