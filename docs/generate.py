@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from drystone.bucket.probed import ProbeReport
 from drystone.cli.app import app
 from drystone.config.schema import json_schema
 from drystone.ingest.files import FileDone, FilePlan
+from drystone.ingest.kafka.plans import Done, Head, Root, Slices
+from drystone.ingest.kafka.plans import Plan as KafkaPlan
 from drystone.jobs import JobResult
 from drystone.plan.model import Plan
 
@@ -51,6 +54,11 @@ FORMATS: dict[str, type[BaseModel]] = {
     "receipt": Receipt,
     "file-plan": FilePlan,
     "file-done": FileDone,
+    "kafka-root": Root,
+    "kafka-plan": KafkaPlan,
+    "kafka-slices": Slices,
+    "kafka-done": Done,
+    "kafka-head": Head,
     "journal": Attempt,
     "hold": Hold,
     "lease": Lease,
@@ -176,7 +184,10 @@ SECTIONS = {
     "StreamConfig": "`streams.<name>`",
     "Granularities": "`streams.<name>.granularity`",
     "TimesConfig": "`streams.<name>.times`",
-    "FilesIngest": "`streams.<name>.ingest`",
+    "FilesIngest": "`streams.<name>.ingest` of files",
+    "KafkaIngest": "`streams.<name>.ingest` of Kafka",
+    "ParserConfig": "`streams.<name>.ingest.parser`",
+    "DeadLetters": "`streams.<name>.ingest` of dead letters",
     "Compaction": "`streams.<name>.compaction`",
     "Retention": "`streams.<name>.retention`",
     "Lifecycle": "`streams.<name>.lifecycle`",
@@ -236,7 +247,8 @@ def _sections(schema: dict[str, Any]) -> Iterator[str]:
 def _values(field: dict[str, Any]) -> str:
     if "$ref" in field:
         title = SECTIONS[field["$ref"].rpartition("/")[2]]
-        return f"[section](#{title.strip('`').replace('.', '').replace('<', '').replace('>', '')})"
+        anchor = re.sub(r"[`.<>]", "", title).lower().replace(" ", "-")
+        return f"[{title.partition('` ')[2] or 'section'}](#{anchor})"
     if "anyOf" in field:
         return " or ".join(_values(choice) for choice in field["anyOf"])
     if "enum" in field:

@@ -36,10 +36,16 @@ class _Model(BaseModel):
 
 
 class UploadRequest(_Model):
-    """Upload the files that the stream's pattern names in [start, end) (ISO-8601), or that `path` names instead."""
+    """Upload what there is to upload: of a stream of files, or of one of Kafka.
+
+    Files: those that the stream's pattern names in [start, end) (ISO-8601), or that `path` names instead. Kafka:
+    `force`: all that waits, however little and young; `accept_gap`: go on after messages that Kafka has deleted.
+    """
 
     interval: tuple[str, str] | None = None
     path: str | None = Field(None, min_length=1)
+    force: bool = False
+    accept_gap: bool = False
 
     @field_validator("interval")
     @classmethod

@@ -83,7 +83,7 @@ WRONG: list[tuple[str, object, str, str]] = [
     (f"{EVENTS}.tracker", "file", f"{EVENTS}.tracker", "Input should be 'listing'"),
     (f"{EVENTS}.coordination", "locks", f"{EVENTS}.coordination", "Input should be 'none'"),
     (f"{EVENTS}.ingest", "-", f"{EVENTS}.ingest", "is missing"),
-    (f"{EVENTS}.ingest.kind", "kafka", f"{EVENTS}.ingest.kind", "Input should be 'files'"),
+    (f"{EVENTS}.ingest.kind", "ftp", f"{EVENTS}.ingest", "kind 'ftp' is unknown; known: files, kafka, dead_letters"),
     (f"{EVENTS}.ingest.format", "orc", f"{EVENTS}.ingest.format", "'csv', 'json' or 'parquet'"),
     (f"{EVENTS}.ingest.path", "", f"{EVENTS}.ingest.path", "at least 1 character"),
     (f"{EVENTS}.ingest.options", {"header": True}, f"{EVENTS}.ingest.options.header", "put it into quotes"),
@@ -220,5 +220,5 @@ def test_what_people_write_is_taken(tmp_path: Path) -> None:
     loaded = load(file)
     more = loaded.stream("more")
     assert (more.times.sync_delay, more.compaction.target_block_bytes, more.owner) == (5_400_000, 1 << 20, "ann")
-    assert (more.columns, more.ingest.start_date) == ("infer", "2024-02-03")
+    assert (more.columns, more.files.start_date) == ("infer", "2024-02-03")
     assert loaded.stream("events").owner == "drystone"

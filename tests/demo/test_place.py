@@ -31,7 +31,7 @@ def test_in_s3_only_the_bucket_is_another(tmp_path: Path, monkeypatch: pytest.Mo
             assert isinstance(bucket, S3Bucket)
             ours, theirs = load(where.config), load(home.CONFIG)
             assert ours.config.model_copy(update={"bucket": theirs.config.bucket}) == theirs.config
-            assert (ours.path.parent / ours.stream("flights").ingest.path).resolve().parent == home.DATA
+            assert (ours.path.parent / ours.stream("flights").files.path).resolve().parent == home.DATA
             assert ours.bucket_url("flights") == bucket.url
             bucket.put("left", b"by an earlier demo")
         with place.place("s3") as again:

@@ -173,5 +173,5 @@ def test_the_configuration_in_the_containers_loads(root: Path, compose: dict[str
     loaded = load(root / "docker/drystone.yaml")
     targets = {mount.split(":")[1] for mount in compose["services"]["scheduler"]["volumes"]}
     assert loaded.bucket_url("flights").removeprefix("file://") in targets
-    assert str((loaded.path.parent / loaded.stream("flights").ingest.path).parent) in targets
+    assert str((loaded.path.parent / loaded.stream("flights").files.path).parent) in targets
     assert loaded.config.spark.shared_filesystem

@@ -113,6 +113,27 @@ def file_plans(stream: str, generation: int) -> str:
     return f"{stream}/.ingest/{generation}/files/"
 
 
+def kafka_topic(stream: str, generation: int, topic_id: str) -> str:
+    """The prefix of what is known of a topic of Kafka, by its UUID: a topic that is made again is another one."""
+    return f"{stream}/.ingest/{generation}/{topic_id}/"
+
+
+def kafka_root(stream: str, generation: int, topic_id: str) -> str:
+    """Where the chains of a topic's partitions begin."""
+    return f"{kafka_topic(stream, generation, topic_id)}root.json"
+
+
+def kafka_head(stream: str, generation: int, topic_id: str, partition: int) -> str:
+    """How far a partition's chain is known to be committed."""
+    return f"{kafka_topic(stream, generation, topic_id)}{partition}/head.json"
+
+
+def kafka_plan(stream: str, generation: int, topic_id: str, partition: int, start: int, attempt: int = 0) -> str:
+    """The ingest plan of a partition's offsets from `start` on, without a suffix; they sort by offset."""
+    again = f".{attempt}" if attempt else ""
+    return f"{kafka_topic(stream, generation, topic_id)}{partition}/{start:020d}{again}"
+
+
 def parse_block(key: str, stream: str) -> tuple[str, str] | None:
     """Return (ULID, file name) of a key in a block's folder, or None for what belongs to no block."""
     folder, slash, name = key[len(stream) + 1 :].partition("/")

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 
-def describe(error: ValidationError, model: type[BaseModel]) -> list[str]:
+def describe(error: ValidationError, model: type[BaseModel], document: object) -> list[str]:
     """Return one line for each wrong value of a document that should have been a `model`."""
-    return [_describe(problem, model) for problem in error.errors()]
+    return [_describe(problem, model, document) for problem in error.errors()]
 
 
-def _describe(problem: ErrorDetails, model: type[BaseModel]) -> str:
+def misplaced(why: str, place: tuple[str, ...], given: object) -> ValidationError:
+    """Return a complaint about the value at a place of the document, for a check that looks at the whole of it."""
+    # A message with braces would be taken for a template.
+    problem = PydanticCustomError("misplaced", "{why}", {"why": why})
+    return ValidationError.from_exception_data("document", [InitErrorDetails(type=problem, loc=place, input=given)])
+
+
+def _describe(problem: ErrorDetails, model: type[BaseModel], document: object) -> str:
     parts = [str(part) for part in problem["loc"] if part != "[key]"]
     place = ".".join(parts) or "the document"
     given, kind = problem.get("input"), problem["type"]
     match kind:
         case "extra_forbidden":
-            return f"{place}: unknown key; known here: {', '.join(_keys(model, parts[:-1]))}"
+            return f"{place}: unknown key; known here: {', '.join(_keys(model, parts[:-1], document))}"
         case "missing":
             return f"{place}: is missing"
         case "string_type" if isinstance(given, bool | int | float):
@@ -35,13 +43,28 @@ def _shown(given: object) -> str:
     return f" (given: {given!r})" if given is None or isinstance(given, str | int | float | bool) else ""
 
 
-def _keys(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
+def _keys(model: type[BaseModel], parts: Sequence[str], document: Any) -> list[str]:
     """Return the keys that the section at this path of a document may have."""
     section: Any = model
     for part in parts:
+        document = document[part]
         if isinstance(section, type) and issubclass(section, BaseModel):
             names = {field.alias or name: field.annotation for name, field in section.model_fields.items()}
-            section = names.get(part)
+            section = _chosen(names.get(part), document)
         else:
             section = section.__args__[-1]  # A dictionary's values.
     return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _chosen(annotation: Any, value: Any) -> Any:
+    """Return what a value was held to where several sections are possible: the one of its kind, or any but None."""
+    if not isinstance(annotation, UnionType):
+        return annotation
+    sections = [each for each in get_args(annotation) if each is not type(None)]
+    of_kind = (each for each in sections if value.get("kind") in get_args(_kind(each)))
+    return next(of_kind, sections[0])
+
+
+def _kind(section: Any) -> Any:
+    fields = getattr(section, "model_fields", {})
+    return fields["kind"].annotation if "kind" in fields else None

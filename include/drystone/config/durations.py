@@ -39,8 +39,9 @@ def format_duration(ms: int) -> str:
 
 
 def format_size(size: int) -> str:
-    """Return a size as a person would write it, in the biggest unit that divides it: `128MiB`."""
-    return _format(size, _IN_BYTES, ("TiB", "GiB", "MiB", "KiB", "B")) if size else "0B"
+    """Return a size as a person would write it, in the biggest unit that divides it: `128MiB`, `200MB`."""
+    binary, decimal = ("TiB", "GiB", "MiB", "KiB", "B"), ("TB", "GB", "MB", "KB", "B")
+    return min((_format(size, _IN_BYTES, names) for names in (binary, decimal)), key=len) if size else "0B"
 
 
 def _format(value: int, units: dict[str, int], names: tuple[str, ...]) -> str:

@@ -68,7 +68,7 @@ def load(path: Path | None = None) -> Loaded:
     try:
         return Loaded(path.absolute(), Config.model_validate(raw))
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{path}: {line}" for line in describe(error, Config))) from None
+        raise ConfigError("\n".join(f"{path}: {line}" for line in describe(error, Config, raw))) from None
 
 
 class _Loader(yaml.SafeLoader):

@@ -6,13 +6,10 @@ Source: the design, "Four choices per stream", "Visibility: what it rests on", "
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -25,7 +22,10 @@ from pydantic import (
 from drystone.block.chunks import GRANULARITIES, Granularity
 from drystone.block.keys import check_stream
 from drystone.block.states import Times
+from drystone.config.complaints import misplaced
 from drystone.config.durations import Duration, Size
+from drystone.config.ingest import POSITION, DeadLetters, FilesIngest, Ingest, KafkaIngest, complete
+from drystone.config.section import Section
 from drystone.errors import UsageError
 
 MINIMUM_DELAY = 5 * 60_000
@@ -72,11 +72,7 @@ ColumnType = Annotated[
 ]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class TimesConfig(_Section):
+class TimesConfig(Section):
     """The times of a stream, which must fit each other.
 
     `upload_timeout` + `max_lag` + `clock_skew` ≤ `sync_delay`, and
@@ -122,41 +118,7 @@ class TimesConfig(_Section):
         return Times(**self.model_dump(exclude={"allow_short_delays"}))
 
 
-def _day(value: object) -> object:
-    """Take YAML's own dates, too: people write them without quotes."""
-    text = value.isoformat() if isinstance(value, date) else value
-    try:
-        datetime.fromisoformat(str(text))
-    except ValueError:
-        msg = "must be a date, such as 2024-01-01"
-        raise ValueError(msg) from None
-    return text
-
-
-class FilesIngest(_Section):
-    """Rows from files: CSV, JSON lines or Parquet, gzipped or not.
-
-    `path` is a glob relative to the configuration file, or absolute; strftime codes in it (`%Y-%m-%d`) are filled in
-    from each run's data interval. `derive` adds columns by Spark SQL expressions over the file's own.
-    """
-
-    kind: Literal["files"] = "files"
-    """Where rows come from."""
-    path: str = Field(min_length=1)
-    """A glob, relative to the configuration file or absolute; strftime codes stand for each run's data interval."""
-    format: Literal["csv", "json", "parquet"]
-    """How the files are written; gzip is seen by the name."""
-    options: dict[str, str] = Field(default_factory=dict)
-    """Options of Spark's reader for this format, such as `header`."""
-    derive: dict[str, str] = Field(default_factory=dict)
-    """Columns to add: name and Spark SQL expression over the file's own columns."""
-    schedule: str | None = None
-    """A cron expression or `@daily` and the like; None: started by hand."""
-    start_date: Annotated[str, BeforeValidator(_day, json_schema_input_type=str)] = "2024-01-01"
-    """First data interval of a scheduled ingest."""
-
-
-class Compaction(_Section):
+class Compaction(Section):
     """What is rewritten, when, and within which bounds."""
 
     target_block_bytes: Size = Field(256 << 20, ge=1)
@@ -181,7 +143,7 @@ class Compaction(_Section):
     """Of merges with equal benefit, which time chunk comes first."""
 
 
-class Granularities(_Section):
+class Granularities(Section):
     """The time chunk of new blocks, and the one that major compaction rolls up to."""
 
     ingest: Granularity = "day"
@@ -201,7 +163,7 @@ _Kept = Annotated[Duration, Field(gt=0, le=100 * 365 * 86_400_000)]
 """A length of time below a century."""
 
 
-class Retention(_Section):
+class Retention(Section):
     """How long rows are kept, by the resolution of their blocks; what is not named is kept for ever.
 
     Keep rows of a finer resolution until the coarser ones have been made of them.
@@ -220,7 +182,7 @@ class Retention(_Section):
         return {resolution: length for resolution, length in kept.items() if length is not None}
 
 
-class Lifecycle(_Section):
+class Lifecycle(Section):
     """When the lifecycle runs: a cron expression, `asset` (after every ingest) or None (by hand)."""
 
     schedule: str | None = "asset"
@@ -255,19 +217,26 @@ def _columns(value: object, handler: ValidatorFunctionWrapHandler) -> object:
     return columns
 
 
-class StreamConfig(_Section):
+def _not_needed(schema: dict[str, Any]) -> None:
+    """Take from the JSON Schema that every stream must have what some have by themselves."""
+    schema["required"] = [name for name in schema["required"] if name not in {"time_column", "sort_key"}]
+
+
+class StreamConfig(Section):
     """One stream: one schema, one label set, one policy."""
+
+    model_config = ConfigDict(json_schema_extra=_not_needed)
 
     labels: dict[str, str] = Field(min_length=1)
     """The label set of the stream's blocks, as Thanos' tools show it."""
     time_column: str
-    """The event time: a timestamp or date."""
+    """The event time: a timestamp or date. Streams that keep messages of Kafka as they are have their own."""
     sort_key: tuple[str, ...] = Field(min_length=1)
-    """What rows are sorted by in every file."""
+    """What rows are sorted by in every file; rows from Kafka at last by topic, partition and offset."""
     columns: Annotated[dict[str, ColumnType] | Literal["infer"], WrapValidator(_columns)] = Field(
         "infer", alias="schema"
     )
-    """Column types of the rows, derived columns included; `infer`: as Spark infers them at the first ingest."""
+    """Column types of the rows, derived ones included; `infer`: as Spark infers them at the first ingest of files."""
     granularity: Granularities = Granularities()
     """The time chunks of the stream."""
     times: TimesConfig = TimesConfig()
@@ -278,7 +247,7 @@ class StreamConfig(_Section):
     """How Drystone knows which blocks exist."""
     coordination: Literal["none"] = "none"
     """Who may replace what."""
-    ingest: FilesIngest
+    ingest: Ingest
     """Where rows come from."""
     compaction: Compaction = Compaction()
     """What is rewritten, and when."""
@@ -293,6 +262,11 @@ class StreamConfig(_Section):
     bucket_connection: str | None = Field(None, min_length=1)
     """Its own connection for the bucket, instead of the file's."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, stream: object) -> object:
+        return complete(stream) if isinstance(stream, dict) else stream
+
     @model_validator(mode="after")
     def _columns_exist(self) -> Self:
         twice = sorted({name for name in self.sort_key if self.sort_key.count(name) > 1})
@@ -301,7 +275,8 @@ class StreamConfig(_Section):
             raise ValueError(msg)
         if self.columns == "infer":
             return self
-        wanted = {*self.sort_key, self.time_column, *self.ingest.derive}
+        derived = self.ingest.derive if isinstance(self.ingest, FilesIngest) else {}
+        wanted = {*self.sort_key, self.time_column, *derived}
         missing = sorted(wanted - self.columns.keys())
         if missing:
             msg = f"schema lacks {', '.join(missing)}; it has {', '.join(self.columns)}"
@@ -315,8 +290,28 @@ class StreamConfig(_Section):
                 raise ValueError(msg)
         return self
 
+    @property
+    def files(self) -> FilesIngest:
+        """How the stream's files are read; raises UsageError if its rows come from somewhere else."""
+        if isinstance(self.ingest, FilesIngest):
+            return self.ingest
+        raise UsageError(f"the rows of this stream do not come from files: ingest.kind is {self.ingest.kind}.")
 
-class SparkConfig(_Section):
+    @property
+    def kafka(self) -> KafkaIngest:
+        """How the stream's messages are read; raises UsageError if its rows come from somewhere else."""
+        if isinstance(self.ingest, KafkaIngest):
+            return self.ingest
+        raise UsageError(f"the rows of this stream do not come from Kafka: ingest.kind is {self.ingest.kind}.")
+
+    @property
+    def parsed_columns(self) -> dict[str, str]:
+        """The columns that a parser gives: those of the schema, less the messages' positions."""
+        columns = {} if self.columns == "infer" else self.columns
+        return {name: kind for name, kind in columns.items() if name not in POSITION}
+
+
+class SparkConfig(Section):
     """How jobs are submitted. `conf` is passed to spark-submit; the connection is Airflow's."""
 
     connection: str = "spark_default"
@@ -336,7 +331,7 @@ def _stream_name(name: str) -> str:
         raise ValueError(str(error)) from None
 
 
-class Config(_Section):
+class Config(Section):
     """The whole file."""
 
     version: Literal[1]
@@ -349,3 +344,23 @@ class Config(_Section):
     """The Airflow connection with the credentials for a bucket in S3; without `aws_default`, boto3's own chain."""
     spark: SparkConfig = SparkConfig()
     """How Spark jobs are submitted."""
+
+    @model_validator(mode="after")
+    def _dead_letters_fit(self) -> Self:
+        taken: dict[str, str] = {}
+        for name, stream in self.streams.items():
+            if not isinstance(stream.ingest, KafkaIngest) or stream.ingest.dead_letters is None:
+                continue
+            wanted = stream.ingest.dead_letters
+            other = self.streams.get(wanted)
+            if other is None or not isinstance(other.ingest, DeadLetters):
+                why = "must name a stream of this file whose ingest.kind is dead_letters"
+            elif (other.bucket, other.bucket_connection) != (stream.bucket, stream.bucket_connection):
+                why = "must name a stream in the same bucket, with the same bucket_connection"
+            elif wanted in taken:
+                why = f"is the stream of {taken[wanted]}'s dead letters: each stream needs its own"
+            else:
+                taken[wanted] = name
+                continue
+            raise misplaced(why, ("streams", name, "ingest", "dead_letters"), wanted)
+        return self

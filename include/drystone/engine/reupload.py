@@ -57,8 +57,8 @@ def read_rows(job: Job, path: Path) -> pa.Table:
     UsageError for them, InputError for rows that do not fit.
     """
     schema = to_arrow(configured_schema(job))
-    kind = "parquet" if path.suffix == ".parquet" else job.config.ingest.format
-    derived = job.config.ingest.derive
+    kind = "parquet" if path.suffix == ".parquet" else job.config.files.format
+    derived = job.config.files.derive
     try:
         if kind == "parquet":
             table = pq.ParquetFile(path).read()

@@ -46,7 +46,7 @@ def run(job: JobContext, request: UploadRequest) -> Outcome:
 
 
 def _find(job: JobContext, request: UploadRequest) -> list[Path]:
-    pattern = request.path or job.config.ingest.path
+    pattern = request.path or job.config.files.path
     found = ingest.find_files(pattern, request.moments, job.loaded.path.parent)
     if not found and request.path is not None:
         raise UsageError(f"no file matches {pattern}.", "Check the path; it is relative to the configuration file.")
@@ -98,7 +98,7 @@ def _load(spark: SparkSession, config: StreamConfig, paths: Sequence[Path]) -> D
 
     CSV is read as text and cast by name, so that the order of columns does not matter.
     """
-    rules = config.ingest
+    rules = config.files
     reader = spark.read.format(rules.format).options(**{**_READER_OPTIONS.get(rules.format, {}), **rules.options})
     own: dict[str, str] = {}
     if config.columns != "infer":
@@ -121,7 +121,7 @@ def _typed(frame: DataFrame, config: StreamConfig, known: Schema) -> tuple[DataF
     And their schema: as configured, or as inferred, where what is `known` of the stream's blocks decides. A row without
     a time stops the job here, before anything is uploaded.
     """
-    for name, expression in config.ingest.derive.items():
+    for name, expression in config.files.derive.items():
         frame = frame.withColumn(name, F.expr(expression))
     missing = [name for name in (*config.sort_key, config.time_column) if name not in frame.columns]
     if missing:
