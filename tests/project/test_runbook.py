@@ -51,10 +51,16 @@ class World:
     blocks: dict[str, Meta] = field(default_factory=dict)
     tables: dict[str, pa.Table] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
+    planned_at: int = 0
+    """When every source was planned: the same, however far the clock is put."""
+
+    def __post_init__(self) -> None:
+        """Fix the time of planning."""
+        self.planned_at = self.clock.now // DAY * DAY
 
     def upload(self, name: str, source: str = "") -> Meta:
         """Upload the rows of a name as a block, of the source of that name or of another one; and log it."""
-        planned = source_id(self.clock.now // DAY * DAY, source or name)
+        planned = source_id(self.planned_at, source or name)
         config = load(self.folder / "drystone.yaml").stream(STREAM)
         rows = with_source(self.tables[source or name], planned)
         meta = build_block(self.bucket, STREAM, config, rows, self.clock)

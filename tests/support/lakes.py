@@ -101,6 +101,12 @@ class Lake:
     config: StreamConfig
     blocks: dict[str, Meta] = field(default_factory=dict)
     given: dict[str, pa.Table] = field(default_factory=dict)
+    planned_at: int = 0
+    """When every source was planned: the same, however far the clock is put."""
+
+    def __post_init__(self) -> None:
+        """Fix the time of planning."""
+        self.planned_at = self.planned_at or self.clock.now // DAY * DAY
 
     @property
     def config_file(self) -> Path:
@@ -117,7 +123,7 @@ class Lake:
 
     def source(self, name: str) -> str:
         """Return the id of a source."""
-        return source_id(self.clock.now // DAY * DAY, name)
+        return source_id(self.planned_at, name)
 
     def ingest(self, name: str, table: pa.Table, *, source: str = "", **lineage: Any) -> Meta:
         """Upload a first-generation block; its source has the same name, or that of another one."""
