@@ -13,17 +13,20 @@ from drystone.block import keys
 from drystone.block.folder import Folder
 from drystone.block.guards import Hold, Pin
 from drystone.block.marks import DELETION_MARK, NO_COMPACT_MARK, DeletionMark
-from drystone.block.meta import META_FILE
+from drystone.block.meta import META_FILE, File
 from drystone.block.states import State, Times, state
 from drystone.bucket import Bucket, MemoryBucket
 from drystone.engine import audit, remove, remover
 from drystone.engine.audit import Entry
 from drystone.engine.lease import remover_lease
 from drystone.engine.remover import Acted, Remover, spare_once_whole
+from drystone.engine.second_look import HOLDS_MS, SecondLook
 from drystone.errors import BucketError
 from drystone.plan.model import Delete, Mark, Plan, Unmark
 from drystone.plan.removal import plan_sweep
+from drystone.testing import folders
 from drystone.testing.streams import ManualClock
+from drystone.timeline.blocks import Block
 from drystone.timeline.timeline import resolve
 from drystone.tracker import ListingTracker
 
@@ -48,9 +51,13 @@ class World:
         return keys.block(STREAM, ulid, name)
 
     def write(self, ulid: str, *names: str) -> None:
-        """Write files of a block."""
+        """Write files of a block; each holds its name, meta.json lists all that it needs."""
         for name in names:
-            self.bucket.put(self.key(ulid, name), name.encode())
+            self.bucket.put(self.key(ulid, name), meta_of(ulid) if name == META_FILE else name.encode())
+
+    def look(self, bucket: Bucket | None = None) -> SecondLook:
+        """Return the eyes of a remover who has seen nothing yet."""
+        return SecondLook(bucket or self.bucket, STREAM, self.clock)
 
     def mark(self, ulid: str) -> None:
         """Mark a block, now."""
@@ -67,13 +74,20 @@ class World:
         action = Delete.model_validate(
             {"ulid": self.old, "kind": kind, "bytes": 1, "reason": "covered", "needs": (self.new,)}
         )
-        return remove.delete(bucket or self.bucket, STREAM, action, self.clock.now, DELAY)
+        return remove.delete(self.look(bucket), action, DELAY)
 
     def sweep_plan(self, **changes: object) -> Plan:
         """Return what a sweep would plan, less what only a timeline can say."""
         snapshot = ListingTracker(self.bucket, STREAM).observe(self.clock.now)
         times = Times(**changes)  # type: ignore[arg-type]
         return plan_sweep(snapshot, resolve(snapshot, times), times, ulids.new(self.clock.now))
+
+
+def meta_of(ulid: str) -> bytes:
+    """Return the meta.json of a block of these files."""
+    meta = folders.meta_of(Block(ulid, 0, HOUR, frozenset({ulid}), START, ulid))
+    files = tuple(File(rel_path=name, size_bytes=len(name)) for name in FILES if name != META_FILE)
+    return meta.model_copy(update={"thanos": meta.thanos.model_copy(update={"files": files})}).to_json()
 
 
 @pytest.fixture
@@ -115,12 +129,24 @@ def test_the_next_sweep_finishes_what_a_kill_left(world: World, step: int) -> No
         plan = world.sweep_plan()
         (action,) = plan.deletes
         assert (action.ulid, action.kind) == (world.old, "unfinished")
-        assert remove.delete(world.bucket, STREAM, action, world.clock.now, DELAY) == ""
+        assert remove.delete(world.look(), action, DELAY) == ""
     assert world.names(world.old) == set()
 
 
 def _needed_gone(world: World) -> None:
     world.bucket.delete([world.key(world.new, META_FILE)])
+
+
+def _needed_incomplete(world: World) -> None:
+    world.bucket.delete([world.key(world.new, "chunks/000002.parquet")])
+
+
+def _needed_cut_off(world: World) -> None:
+    world.bucket.put(world.key(world.new, "index"), b"ind")
+
+
+def _needed_unreadable(world: World) -> None:
+    world.bucket.put(world.key(world.new, META_FILE), b'{"version": 1')
 
 
 def _needed_marked(world: World) -> None:
@@ -160,6 +186,9 @@ def _pin_unreadable(world: World) -> None:
 
 GUARDS = [
     (_needed_gone, "which supersedes it, is gone"),
+    (_needed_incomplete, "which supersedes it, is damaged: chunks/000002.parquet is missing"),
+    (_needed_cut_off, "which supersedes it, is damaged: index has 3 bytes, not 5"),
+    (_needed_unreadable, "which supersedes it, cannot be read"),
     (_needed_marked, "which supersedes it, is marked"),
     (_mark_gone, "not marked any more"),
     (lambda world: world.mark(world.old), "marked again"),
@@ -181,6 +210,56 @@ def test_what_came_up_since_the_plan_keeps_the_block(
     before = world.names(world.old)
     assert refusal in world.delete()
     assert world.names(world.old) == before
+
+
+def batch(world: World, size: int) -> list[Delete]:
+    """Return the deletions of so many marked blocks that `new` supersedes."""
+    found = []
+    for number in range(size):
+        ulid = ulids.new(START + number)
+        world.write(ulid, *FILES)
+        world.mark(ulid)
+        found.append(Delete(ulid=ulid, kind="marked", bytes=1, reason="covered", needs=(world.new,)))
+    world.clock.advance(HOUR)
+    return found
+
+
+def test_what_supersedes_many_is_looked_at_once(world: World) -> None:
+    """A batch costs one listing and one GET for each block that it rests on, and four requests for each that goes."""
+    actions = batch(world, 20)
+    spy = Spy(world.bucket)
+    look = world.look(spy)
+    assert {remove.delete(look, action, DELAY) for action in actions} == {""}
+    looks = [call for call in spy.calls if call.key.startswith(world.key(world.new, ""))]
+    assert [(call.verb, call.key) for call in looks] == [
+        ("list", world.key(world.new, "")),
+        ("get", world.key(world.new, META_FILE)),
+    ]
+    others = [call.verb for call in spy.calls if call not in looks and call.verb != "delete"]
+    assert sorted(others) == ["get"] * 20 + ["list"] * 60, "its mark; holds, pins, and its own folder"
+
+
+def test_a_look_does_not_hold_for_ever(world: World) -> None:
+    """What was whole when a long batch began is looked at again, so that damage meanwhile keeps the rest."""
+    first, second, third = batch(world, 3)
+    look = world.look()
+    assert remove.delete(look, first, DELAY) == ""
+    _needed_incomplete(world)
+    world.clock.advance(HOLDS_MS - 1)
+    assert remove.delete(look, second, DELAY) == ""
+    world.clock.advance(1)
+    assert "is damaged" in remove.delete(look, third, DELAY)
+
+
+def test_who_sleeps_over_a_look_deletes_nothing(world: World) -> None:
+    """A process that stood still between its second look and the delete leaves the block to the next sweep."""
+
+    def sleep(call: Call) -> None:
+        if call == Call("list", world.key(world.old, "")):
+            world.clock.advance(2 * HOLDS_MS + 1)
+
+    assert "took too long" in world.delete(bucket=Spy(world.bucket, sleep))
+    assert world.names(world.old) == {*FILES, DELETION_MARK}
 
 
 def test_guards_that_are_over_keep_nothing(world: World) -> None:
@@ -240,7 +319,7 @@ def test_a_pin_does_not_keep_half_a_deletion(world: World) -> None:
 def marking(world: World) -> str:
     """Mark `old`, as a plan wants it."""
     action = Mark(ulid=world.old, reason="covered", needs=(world.new,))
-    return remove.mark(world.bucket, STREAM, action, world.clock.now)
+    return remove.mark(world.look(), action)
 
 
 def test_a_mark_is_written_once(world: World) -> None:
@@ -295,7 +374,7 @@ def test_nobody_acts_on_an_expired_plan(world: World) -> None:
     """A remover that slept past plan_ttl deletes nothing: what it planned to delete may be the only copy by now."""
     plan = sweep_of(world, world.old, expires=world.clock.now)
     with remover_lease(world.bucket, STREAM, "run", HOUR, world.clock) as lease:
-        acted = Remover(world.bucket, STREAM, lease, plan, DELAY, world.clock).act(plan.deletes[0])
+        acted = Remover(world.look(), lease, plan, DELAY).act(plan.deletes[0])
     assert "expired" in acted.error
     assert not acted.done
     assert world.names(world.old) == {*FILES, DELETION_MARK}
@@ -305,11 +384,11 @@ def test_nobody_acts_without_the_lease(world: World) -> None:
     """A remover whose lease has run out, or was taken over, deletes nothing more."""
     plan = sweep_of(world, world.old, expires=START + 10 * HOUR)
     with remover_lease(world.bucket, STREAM, "run", HOUR, world.clock) as lease:
-        actor = Remover(world.bucket, STREAM, lease, plan, DELAY, world.clock)
+        actor = Remover(world.look(), lease, plan, DELAY)
         with remover_lease(world.bucket, STREAM, "run", HOUR, world.clock):
             assert "no longer holds" in actor.act(plan.deletes[0]).error
     with remover_lease(world.bucket, STREAM, "run", HOUR, world.clock) as lease:
-        actor = Remover(world.bucket, STREAM, lease, plan, DELAY, world.clock)
+        actor = Remover(world.look(), lease, plan, DELAY)
         world.clock.advance(HOUR)
         assert "no longer holds" in actor.act(plan.deletes[0]).error
     assert world.names(world.old) == {*FILES, DELETION_MARK}
@@ -322,7 +401,7 @@ def test_one_failure_leaves_the_others_to_be_done(world: World) -> None:
     plan = sweep_of(world, world.old, world.new, expires=START + 10 * HOUR)
     with remover_lease(world.bucket, STREAM, "run", HOUR, world.clock) as lease:
         spy = Spy(world.bucket, failing(0, {"delete"}))
-        actor = Remover(spy, STREAM, lease, plan, DELAY, world.clock)
+        actor = Remover(world.look(spy), lease, plan, DELAY)
         first, second = map(actor.act, plan.deletes)
     assert "the store failed" in first.error
     assert second == Acted(world.new)
@@ -365,6 +444,13 @@ def test_a_missing_guard_would_be_found(
     happened[guard](world)
     assert world.delete() == ""
     assert world.names(world.old) == set()
+
+
+def test_not_to_look_at_the_files_would_be_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If only meta.json and the mark of what supersedes a block counted, the block would go beside a damaged one."""
+    monkeypatch.setattr(Folder, "missing_files", lambda _: ())
+    _needed_incomplete(world)
+    assert world.delete() == ""
 
 
 def test_a_folder_is_judged_by_all_its_objects() -> None:

@@ -9,6 +9,7 @@ from drystone.engine.audit import Entry
 from drystone.engine.job import Job
 from drystone.engine.lease import kept_lease
 from drystone.engine.remover import Acted, Remover
+from drystone.engine.second_look import SecondLook
 from drystone.plan.model import Delete, Mark, Plan, Unmark
 
 
@@ -20,7 +21,8 @@ def act(job: Job, plan: Plan, actions: Sequence[Mark | Unmark | Delete], what: s
     if not actions:
         return []
     with kept_lease(job.bucket, job.stream, job.run, job.clock, job.pacer) as lease:
-        remover = Remover(job.bucket, job.stream, lease, plan, job.times.delete_delay, job.workers.clock)
+        look = SecondLook(job.bucket, job.stream, job.workers.clock)
+        remover = Remover(look, lease, plan, job.times.delete_delay)
         intended = [_line(each, what, job) for each in actions]
         audit.append(job.bucket, job.stream, intended, job.clock())
         acted = job.workers.map(remover.act, actions, min(len(actions), 4 * job.workers.parallelism))

@@ -14,18 +14,20 @@ from drystone.block import guards, keys, marks
 from drystone.block.folder import FileFacts, fingerprint
 from drystone.block.meta import META_FILE
 from drystone.bucket.protocol import Bucket
+from drystone.engine.second_look import SecondLook
 from drystone.errors import ObjectExistsError, ObjectMissingError, UnreadableBlockError
 from drystone.plan.model import Delete, Mark, Unmark
 
 G = TypeVar("G", guards.Hold, guards.Pin)
 
 
-def mark(bucket: Bucket, stream: str, action: Mark, now: int) -> str:
+def mark(look: SecondLook, action: Mark) -> str:
     """Write the block's deletion mark; return "" if it is there (now), else why it was not written.
 
     A hold that has come up since the plan was made keeps the mark off: it may be there because of one.
     """
-    refusal = _held(bucket, stream, action.ulid, now) or _unmet(bucket, stream, action.needs)
+    bucket, stream, now = look.bucket, look.stream, look.clock()
+    refusal = _held(bucket, stream, action.ulid, now) or _unmet(look, action.needs)
     if not refusal and not _exists(bucket, keys.block(stream, action.ulid, META_FILE)):
         refusal = "its meta.json is gone"
     if refusal:
@@ -47,14 +49,16 @@ def unmark(bucket: Bucket, stream: str, action: Unmark) -> str:
     return ""
 
 
-def delete(bucket: Bucket, stream: str, action: Delete, now: int, delete_delay: int) -> str:
+def delete(look: SecondLook, action: Delete, delete_delay: int) -> str:
     """Delete a block's folder: meta.json first, then the data, the mark last. Return "" or why it was left.
 
-    Looks again first: that the mark is still there and old enough, that every block in `needs` still has its meta.json
-    and no mark, that what had no meta.json still has none and nobody writes to it, that what was judged by a person is
-    as it was, and that no pin or hold has come up since the plan was made. A guard that cannot be read keeps the block.
+    Looks again first: that every block in `needs` is still whole and has no mark, that no pin or hold has come up since
+    the plan was made, that the mark is still there and old enough, that what had no meta.json still has none and nobody
+    writes to it, that what was judged by a person is as it was. A guard that cannot be read keeps the block, and so
+    does a look that is over before the delete: the process slept.
     """
-    refusal = _guarded(bucket, stream, action, now) or _unmet(bucket, stream, action.needs)
+    bucket, stream, now = look.bucket, look.stream, look.clock()
+    refusal = _unmet(look, action.needs) or _guarded(bucket, stream, action, now)
     if not refusal and action.kind == "marked":
         refusal = _not_due(bucket, stream, action.ulid, now, delete_delay)
     if refusal:
@@ -67,6 +71,8 @@ def delete(bucket: Bucket, stream: str, action: Delete, now: int, delete_delay: 
         return "somebody is writing to it"
     if action.seen and found and fingerprint(found) != action.seen:
         return "it has changed since it was planned"
+    if look.is_stale(now, action.needs):
+        return "the second look took too long, and may not be true any more"
     bucket.delete([prefix + name for name in deletion_order(list(found))])
     return ""
 
@@ -115,13 +121,8 @@ def _guards(bucket: Bucket, prefix: str, model: type[G]) -> Iterator[G]:
             yield model(owner="unknown", reason=f"{item.key} cannot be read", created=0, expires=guards.FOREVER)
 
 
-def _unmet(bucket: Bucket, stream: str, needs: Sequence[str]) -> str:
-    for ulid in needs:
-        if not _exists(bucket, keys.block(stream, ulid, META_FILE)):
-            return f"block {ulid}, which supersedes it, is gone"
-        if _exists(bucket, keys.block(stream, ulid, marks.DELETION_MARK)):
-            return f"block {ulid}, which supersedes it, is marked for deletion"
-    return ""
+def _unmet(look: SecondLook, needs: Sequence[str]) -> str:
+    return look.unmet(needs)
 
 
 def _exists(bucket: Bucket, key: str) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drystone.bucket.protocol import Bucket
-from drystone.clock import Clock
 from drystone.engine import audit, remove
 from drystone.engine.audit import Outcome
 from drystone.engine.lease import Held
+from drystone.engine.second_look import SecondLook
 from drystone.errors import DrystoneError
 from drystone.plan.model import Delete, Mark, Plan, Skip, Unmark
 
@@ -39,12 +39,10 @@ class Acted:
 class Remover:
     """What an act needs besides its action; can be sent to other processes."""
 
-    bucket: Bucket
-    stream: str
+    look: SecondLook
     lease: Held
     plan: Plan
     delete_delay: int
-    clock: Clock
 
     def act(self, action: Mark | Unmark | Delete) -> Acted:
         """Do one action, unless a guard speaks against it; never raises for what is wrong with one block or the store.
@@ -58,16 +56,16 @@ class Remover:
             return Acted(action.ulid, error=str(error))
 
     def _act(self, action: Mark | Unmark | Delete) -> str:
-        now = self.clock()
+        now = self.look.clock()
         self.plan.check(now)
         self.lease.check(now)
         match action:
             case Mark():
-                return remove.mark(self.bucket, self.stream, action, now)
+                return remove.mark(self.look, action)
             case Unmark():
-                return remove.unmark(self.bucket, self.stream, action)
+                return remove.unmark(self.look.bucket, self.look.stream, action)
             case Delete():
-                return remove.delete(self.bucket, self.stream, action, now, self.delete_delay)
+                return remove.delete(self.look, action, self.delete_delay)
 
 
 def spare_once_whole(bucket: Bucket, plan: Plan) -> Plan:

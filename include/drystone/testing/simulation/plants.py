@@ -22,6 +22,7 @@ from drystone.clock import Clock
 from drystone.engine import compact as compact_outputs
 from drystone.engine import recipe, remove, upload
 from drystone.engine.recipe import Recipe
+from drystone.engine.second_look import SecondLook
 from drystone.engine.upload import Origin
 from drystone.ingest import blocks
 from drystone.plan import removal
@@ -259,8 +260,8 @@ def _partial_at_once(change: Change) -> None:
     change(removal, "is_idle", lambda *_: True)
     real = remove.delete
 
-    def delete(bucket: Bucket, stream: str, action: Delete, now: int, delete_delay: int) -> str:
-        return real(bucket, stream, action, now, 0 if action.kind == "partial" else delete_delay)
+    def delete(look: SecondLook, action: Delete, delete_delay: int) -> str:
+        return real(look, action, 0 if action.kind == "partial" else delete_delay)
 
     change(remove, "delete", delete)
 
