@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakes import HOUR, STREAM, Lake, Row, rows
+from lakes import HOUR, STREAM, Lake, Row, rows, without_time
 
 from drystone.block import keys
 from drystone.block.guards import Hold, Pin
@@ -122,3 +122,12 @@ def test_no_such_block(busy: Busy) -> None:
     found = busy[0].drystone("inspect", STREAM, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
     assert found.code == 2
     assert "has no block 01ARZ3NDEKTSV4RRFFQ69G5FAV. `drystone ls events` lists them." in found.err
+
+
+def test_how_many_rows_have_no_time(lake: Lake) -> None:
+    """A block says it, if there are any."""
+    lake.ingest("known", rows(4))
+    lake.ingest("unknown", without_time(rows(5), "Oslo"))
+    shown = {name: lake.drystone("inspect", STREAM, lake.ulid(name)).out.splitlines() for name in ("known", "unknown")}
+    assert [line.split()[-1] for line in shown["unknown"] if line.startswith("without time")] == ["10"]
+    assert not [line for line in shown["known"] if line.startswith("without time")]

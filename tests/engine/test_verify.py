@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from lakes import FIRST_DAY, HOUR, SCHEMA, STREAM, Lake, make_lake, rows, values
+from lakes import FIRST_DAY, HOUR, SCHEMA, STREAM, Lake, make_lake, rows, values, without_time
 
 import drystone
 from drystone import ulids
@@ -194,6 +194,16 @@ def test_an_index_that_contradicts_the_rows(
     assert {(each.kind, each.file) for each in findings} == {("index", CHUNK)}
     assert f"row group 0 of {CHUNK}: the index is wrong about" in findings[0].what
     assert says in findings[0].what
+
+
+def test_rows_without_a_time_are_counted(lake: Lake) -> None:
+    """A block that says otherwise of them is found; one that says it right is in order, also by its index."""
+    lake.ingest("unknown", without_time(rows(2)))
+    assert verify(lake).findings == ()
+    rewrite_meta(lake, lambda meta: meta["thanos"]["extensions"]["drystone"].update(unknown_times=1))
+    (finding,) = verify(lake).findings
+    assert (finding.kind, finding.block) == ("meta", lake.ulid("a"))
+    assert finding.what == "0 of its rows have no time, and meta.json says 1."
 
 
 def test_an_index_that_cannot_be_read(lake: Lake) -> None:

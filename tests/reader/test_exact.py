@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,11 +17,14 @@ from lakes import DAY, FIRST_DAY, HOUR, STREAM, make_lake, rows
 from scenes import SCENES, Scene, Seen, erase, seen
 
 import drystone
+from drystone.block.edits import Expire
 from drystone.block.predicates import Comparison
 from drystone.bucket import LocalBucket
 from drystone.errors import BucketError, UsageError
 from drystone.reader.scanning import to_ms
+from drystone.rows import expressions
 from drystone.timeline import timeline
+from drystone.timeline.pending import PendingEdit
 
 
 def with_duckdb(scene: Scene, **limits: Any) -> Seen:
@@ -51,7 +55,7 @@ def test_readers_are_exact(name: str, tmp_path: Path) -> None:
 
 def found_in_utc(rows_: Seen) -> Seen:
     """Return the rows with times in one spelling of UTC."""
-    return [{**row, "time": row["time"].astimezone(UTC)} for row in rows_]
+    return [{**row, "time": row["time"] and row["time"].astimezone(UTC)} for row in rows_]
 
 
 @pytest.mark.parametrize("name", ["everything at once", "a replaced source", "expired rows"])
@@ -70,6 +74,53 @@ def test_a_time_range_is_half_open(name: str, tmp_path: Path) -> None:
     before, after = (seen(drystone.scan(scene.lake.bucket, STREAM, *each)) for each in ((None, start), (end, None)))
     assert len(before) + len(inside) + len(after) == len(scene.truth)
     assert seen(drystone.scan(scene.lake.bucket, STREAM, start, start)) == []
+
+
+def test_a_row_without_a_time_is_in_no_time_range(tmp_path: Path) -> None:
+    """Whatever the range, and wherever such rows lie; without a range every reader gets them."""
+    scene = SCENES["rows without a time"](tmp_path)
+    known = [row for row in scene.truth if row["time"] is not None]
+    assert 0 < len(known) < len(scene.truth)
+    assert len(list_of(drystone.scan(scene.lake.bucket, STREAM, columns=["count"]))) == len(scene.truth)
+    for start, end in ((0, None), (None, 1 << 45), (FIRST_DAY, FIRST_DAY + DAY), (0, 1 << 45)):
+        assert seen(drystone.scan(scene.lake.bucket, STREAM, start, end)) == known
+        assert len(with_duckdb(scene, start=start, end=end)) == len(known)
+
+
+def list_of(batches: Iterable[pa.RecordBatch]) -> list[Any]:
+    """Return the rows."""
+    return pa.Table.from_batches(batches).to_pylist()
+
+
+def reads_all_of_what_lies_within(patch: pytest.MonkeyPatch) -> None:
+    """A block whose range lies in the one that was asked for is read whole."""
+    patch.setattr("drystone.reader.view._unknown_times", lambda _meta: 0)
+
+
+def opens_every_row_group(patch: pytest.MonkeyPatch) -> None:
+    """A null matches a time range."""
+    real = expressions.between
+    patch.setattr(expressions, "between", lambda *them: real(*them) | pc.field("time").is_null())
+
+
+def expires_what_has_no_time(patch: pytest.MonkeyPatch) -> None:
+    """A row without a time counts as older than all others."""
+    real = expressions.dropped_by
+
+    def planted(edit: PendingEdit, *them: Any) -> pc.Expression:
+        return real(edit, *them) | pc.field("time").is_null() if isinstance(edit.edit, Expire) else real(edit, *them)
+
+    patch.setattr(expressions, "dropped_by", planted)
+
+
+@pytest.mark.parametrize("plant", [reads_all_of_what_lies_within, opens_every_row_group, expires_what_has_no_time])
+def test_wrong_answers_about_unknown_times_are_seen(
+    plant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With this bug in the code, the tests above fail."""
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_a_row_without_a_time_is_in_no_time_range(tmp_path)
 
 
 def test_columns_come_as_they_are_asked_for(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_what_was_written_is_there(tmp_path: Path, data: st.DataObject, sort_key
     found = read(built)
     assert ContentChecksum().update(found).hex == built.checksum == ContentChecksum().update(whole).hex
     assert found.column("time").equals(whole.column("time"))
-    assert built.rows == whole.num_rows
+    assert (built.rows, built.unknown) == (whole.num_rows, whole.column("time").null_count)
     assert built.sources == {ulids.from_bytes(raw) for raw in whole.column(SOURCE_COLUMN).unique().to_pylist()}
     _check_index(built, whole, sort_key, rows)
     for file in built.files:
@@ -61,8 +61,9 @@ def _check_index(built: Built, whole: pa.Table, sort_key: list[str], rows: int) 
     assert [entry.rows for entry in entries] == [min(rows, whole.num_rows - n) for n in range(0, whole.num_rows, rows)]
     for number, entry in enumerate(entries):
         part = whole.slice(number * rows, rows)
-        times = part.column("time").cast(pa.int64()).to_pylist()
-        assert (entry.min_time, entry.max_time) == (min(times) // 1000, max(times) // 1000 + 1)
+        times = part.column("time").cast(pa.int64()).drop_null().to_pylist()
+        known = (min(times) // 1000, max(times) // 1000 + 1) if times else (None, None)
+        assert (entry.min_time, entry.max_time) == known
         arrays = [columns.whole(part.column(name)) for name in sort_key]
         every = [[keys.value_at(array, row) for row in range(part.num_rows)] for array in arrays]
         for low, high, values in zip(entry.mins, entry.maxs, every, strict=True):
@@ -140,11 +141,34 @@ def test_rows_out_of_order_are_refused(tmp_path: Path, cut: int) -> None:
         writer.close()
 
 
-def test_a_row_without_time_is_refused(tmp_path: Path) -> None:
-    """Every row lies in a time chunk, so every row has a time."""
-    table = flights(3).set_column(0, SCHEMA.field(0), [pa.array([1, 2, None]).cast(pa.timestamp("us", "UTC"))])
-    with pytest.raises(InputError, match="1 rows have no time"):
-        build(tmp_path, table, ["time"])
+def test_a_row_without_a_time_is_none_of_1970(tmp_path: Path) -> None:
+    """Such rows are counted, and stretch no time range; a row group of nothing else has none, in the index too."""
+    hour = 3_600_000_000
+    times = pa.array([5 * hour, 7 * hour, None, None, None]).cast(pa.timestamp("us", "UTC"))
+    built = build(tmp_path, flights(5).set_column(0, SCHEMA.field(0), [times]), ["time"], rows=3)
+    ranges = [(each.min_time, each.max_time) for each in read_index(tmp_path / "index")]
+    assert ranges == [(5 * 3_600_000, 7 * 3_600_000 + 1), (None, None)]
+    assert (built.unknown, built.min_time, built.max_time) == (3, *ranges[0])
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        ([], (100, 100)),
+        ([None], (100, 200)),
+        ([120, 130], (120, 131)),
+        ([120, None], (100, 200)),
+        ([90, None], (90, 200)),
+        ([None, 250], (100, 251)),
+    ],
+)
+def test_a_block_that_holds_unknown_times_claims_all_of_its_range(
+    tmp_path: Path, times: list[int | None], found: tuple[int, int]
+) -> None:
+    """Else retention would take such rows away while their chunk is still kept."""
+    column = pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+    table = keys.sort_table(flights(len(times)).set_column(0, SCHEMA.field(0), [column]), ["time"])
+    assert build(tmp_path, table, ["time"]).time_range((100, 200)) == found
 
 
 def test_a_row_without_source_is_refused(tmp_path: Path) -> None:

@@ -85,6 +85,13 @@ def rows(number: int, *, day: int = 0, cities: Iterable[str] = ("Bergen", "Lund"
     return pa.Table.from_pylist(found).cast(SCHEMA)
 
 
+def without_time(table: pa.Table, which: str = "all") -> pa.Table:
+    """Return the rows without their times: all, or those of a city only."""
+    times = pc.if_else(pc.equal(table["city"], which), pa.scalar(None, table["time"].type), table["time"])
+    lost = pa.nulls(table.num_rows, table["time"].type) if which == "all" else times
+    return table.set_column(0, "time", lost)
+
+
 def values(table: pa.Table) -> list[Row]:
     """Return the rows as a list that does not depend on their order, times in microseconds."""
     plain = table.select(SCHEMA.names).cast(pa.schema([SCHEMA.field(0).with_type(pa.int64()), *list(SCHEMA)[1:]]))
@@ -198,6 +205,7 @@ class Lake:
 
 def make_lake(folder: Path) -> Lake:
     """Return the stream without a block, two hours ago."""
+    folder.mkdir(parents=True, exist_ok=True)
     folder.joinpath("drystone.yaml").write_text(CONFIG)
     loaded = load(folder / "drystone.yaml")
     clock = ManualClock(time.time_ns() // 1_000_000 - 2 * HOUR)

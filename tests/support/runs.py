@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from drystone import clock, ulids
 from drystone.bucket.protocol import Bucket
@@ -57,9 +57,9 @@ class Runs:
         snapshot = self.tracker.observe(self.clock())
         return snapshot, resolve(snapshot, self.config.times.times())
 
-    def compact(self) -> list[Outcome]:
-        """Plan a minor compaction and do all of it; what fails is in the outcomes."""
-        planned = detect.run(self._job(), DetectRequest(kind="minor"))
+    def compact(self, kind: Literal["minor", "major", "rewrite"] = "minor") -> list[Outcome]:
+        """Plan a compaction and do all of it; what fails is in the outcomes."""
+        planned = detect.run(self._job(), DetectRequest(kind=kind))
         key = planned.plan_key or ""
         requests = [CompactRequest(plan_key=key, batch=batch.number) for batch in planned.batches]
         return [compact.run(self._job(), request) for request in requests]

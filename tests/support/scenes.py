@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from lakes import DAY, FIRST_DAY, STREAM, Lake, make_busy_lake, make_lake, rows, values
+from lakes import DAY, FIRST_DAY, HOUR, STREAM, Lake, make_busy_lake, make_lake, rows, values, without_time
 
 from drystone import ulids
 from drystone.block import edits, keys
@@ -186,6 +186,19 @@ def _busy(folder: Path) -> Scene:
     return Scene(lake, found)
 
 
+def _unknown_times(folder: Path) -> Scene:
+    lake = make_lake(folder)
+    given = [rows(0), without_time(rows(1)), without_time(rows(2), "Lund"), without_time(rows(3), "Oslo")]
+    for name, table in zip("abcd", given, strict=True):
+        lake.ingest(name, table)
+    lake.merge("f", "c", "d", cut="Lund")
+    limit = FIRST_DAY + 3 * HOUR
+    edit(lake, edits.Expire, before=limit)
+    erase(lake, Comparison(column="city", op="=", value="Bergen"))
+    kept = [row for row in seen(pa.concat_tables(given)) if row["city"] != "Bergen"]
+    return Scene(lake, [row for row in kept if row["time"] is None or row["time"].timestamp() * 1000 >= limit])
+
+
 def _empty(folder: Path) -> Scene:
     return Scene(make_lake(folder), [])
 
@@ -203,6 +216,7 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "expired rows": _expired,
     "a replaced source": _replaced,
     "blocks of two schemas": _another_schema,
+    "rows without a time": _unknown_times,
     "everything at once": _busy,
     "no block at all": _empty,
 }

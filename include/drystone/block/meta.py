@@ -130,13 +130,14 @@ class Rewrite(_Model):
 
 
 class Extension(_Model):
-    """What Thanos has no field for."""
+    """What Thanos has no field for. `unknown_times`: how many of the rows have no time, null in the time column."""
 
     format_version: int
     stream: str
     schema_fingerprint: str
     time_chunk: TimeChunk
     time_column: str
+    unknown_times: int = Field(ge=0, default=0)
     sort_key: tuple[str, ...]
     group: Group | None = None
     generation: int = 0

@@ -60,6 +60,8 @@ def _meta(meta: dict[str, object]) -> Iterator[tuple[str, object]]:
         return
     chunk = own["time_chunk"]
     yield "time chunk", f"{chunk['granularity']} from {output.moment(chunk['start'])}"
+    if own.get("unknown_times"):
+        yield "without time", own["unknown_times"]
     yield "sort key", ", ".join(own["sort_key"])
     yield "checksum", own["checksum"]
     yield "schema", own["schema_fingerprint"]

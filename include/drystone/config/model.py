@@ -230,7 +230,7 @@ class StreamConfig(Section):
     labels: dict[str, str] = Field(min_length=1)
     """The label set of the stream's blocks, as Thanos' tools show it."""
     time_column: str
-    """The event time: a timestamp or date. Streams that keep messages of Kafka as they are have their own."""
+    """The event time: a timestamp or date; null: unknown. Streams that keep Kafka messages as they are have theirs."""
     sort_key: tuple[str, ...] = Field(min_length=1)
     """What rows are sorted by in every file; rows from Kafka at last by topic, partition and offset."""
     columns: Annotated[dict[str, ColumnType] | Literal["infer"], WrapValidator(_columns)] = Field(

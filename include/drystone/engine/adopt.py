@@ -161,6 +161,7 @@ def _copy(task: AdoptTask, there: Bucket, meta: Meta, folder: Path) -> Adopted:
         files=files,
         entries=tuple(read_index((folder / INDEX_FILE).read_bytes())),
         rows=meta.stats.num_samples,
+        unknown=extension.unknown_times,
         min_time=meta.min_time,
         max_time=meta.max_time,
         checksum=extension.checksum,
@@ -235,8 +236,7 @@ def _write_anew(task: AdoptTask, there: Bucket, meta: Meta, folder: Path) -> Ado
 
 
 def _upload_anew(task: AdoptTask, meta: Meta, built: Built, fingerprint: str) -> Meta:
-    low = meta.min_time if built.min_time is None else built.min_time
-    high = low if built.max_time is None else built.max_time
+    low, high = built.time_range((meta.min_time, meta.max_time))
     chunk = covering_chunk(low, max(high, low + 1), task.config.granularity.ingest)
     if chunk is None:
         raise InputError(f"no single time chunk holds the rows of block {meta.ulid}.", "Ingest its files instead.")

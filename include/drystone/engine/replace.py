@@ -124,8 +124,7 @@ def _files(task: ReplaceTask, each: Input) -> tuple[SortedFile, ...]:
 
 def _origin(task: ReplaceTask, swap: Swap, done: Replaced) -> Origin:
     built = done.built
-    low = task.min_time if built.min_time is None else built.min_time
-    high = low if built.max_time is None else built.max_time
+    low, high = built.time_range((task.min_time, task.max_time))
     chunk = covering_chunk(low, max(high, low + 1), task.config.granularity.ingest)
     if chunk is None:
         raise InputError(f"source {swap.root}: no single time chunk holds its rows.", "Nothing was uploaded.")

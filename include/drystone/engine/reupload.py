@@ -115,6 +115,7 @@ def _origin(job: Job, action: Reupload, built: Built, fingerprint: str, start: i
         operation=action.key,
         **job.coordination.stamp(),
     )
+    low, high = built.time_range((chunk.start, chunk.end))
     return Origin(
         stream=job.stream,
         verb=VERB,
@@ -122,8 +123,8 @@ def _origin(job: Job, action: Reupload, built: Built, fingerprint: str, start: i
         extension=extension,
         sources=frozenset({action.by}),
         level=1,
-        min_time=chunk.start if built.min_time is None else built.min_time,
-        max_time=chunk.start if built.max_time is None else built.max_time,
+        min_time=low,
+        max_time=high,
     )
 
 

@@ -151,7 +151,7 @@ def _clean_up(bucket: Bucket, written: list[str], error: BaseException) -> None:
 
 
 def _describe(ulid: str, built: Built, origin: Origin, now: int) -> tuple[Meta, bytes | None]:
-    extension, sources_file = origin.extension, None
+    extension, sources_file = origin.extension.model_copy(update={"unknown_times": built.unknown}), None
     named = tuple(sorted(origin.sources))
     if len(named) > _SOURCES_IN_META:
         sources_file, description = block_sources.to_json(named)

@@ -87,6 +87,8 @@ def _check_index(entries: list[IndexEntry], meta: Meta) -> Iterator[str]:
             yield f"the index names {entry.file}, which meta.json does not list."
         elif entry.offset + entry.length > (sizes[entry.file] or 0):
             yield f"the index puts row group {entry.ordinal} of {entry.file} behind the end of the file."
+        if entry.min_time is None or entry.max_time is None:
+            continue
         if entry.min_time < meta.min_time or entry.max_time > meta.max_time:
             yield f"row group {entry.ordinal} of {entry.file} leaves the block's time range."
     for file, found in ordinals.items():

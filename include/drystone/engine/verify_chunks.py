@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from drystone.block import keys as names
 from drystone.block.folder import Folder
-from drystone.block.meta import Extension, File, Meta
+from drystone.block.meta import META_FILE, Extension, File, Meta
 from drystone.bucket.files import open_input
 from drystone.bucket.protocol import Bucket
 from drystone.engine.decoding import decoding
@@ -35,6 +35,7 @@ class _Rows:
 
     checksum: ContentChecksum = field(default_factory=ContentChecksum)
     sources: set[str] = field(default_factory=set)
+    unknown: int = 0
     last: keys.Key | None = None
 
 
@@ -73,6 +74,9 @@ def _check_sums(meta: Meta, extension: Extension, rows: _Rows) -> Iterator[Findi
     elif extension.checksum and rows.checksum.hex != extension.checksum:
         what = f"its rows have content checksum {rows.checksum.hex}, and meta.json says {extension.checksum}."
         yield damage("checksum", meta.ulid, "", what)
+    elif rows.unknown != extension.unknown_times:
+        what = f"{rows.unknown:,} of its rows have no time, and meta.json says {extension.unknown_times:,}."
+        yield damage("meta", meta.ulid, META_FILE, what)
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,7 @@ class _Block:
             yield damage("order", self.meta.ulid, file.rel_path, f"{place}: {error.message}")
             return
         rows.sources |= facts.sources
+        rows.unknown += facts.unknown
         if rows.last is not None and keys.rank(facts.first) < keys.rank(rows.last):
             yield damage("order", self.meta.ulid, file.rel_path, f"{place} begins before the one before it ends.")
         rows.last = facts.last

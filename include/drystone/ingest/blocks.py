@@ -140,6 +140,7 @@ class BlockBuilder:
             operation=self.operation,
             **self.stamp,
         )
+        low, high = built.time_range((chunk.start, chunk.end))
         return Origin(
             stream=self.stream,
             verb="upload",
@@ -147,8 +148,8 @@ class BlockBuilder:
             extension=extension,
             sources=frozenset({done.source}),
             level=1,
-            min_time=chunk.start if built.min_time is None else built.min_time,
-            max_time=chunk.start if built.max_time is None else built.max_time,
+            min_time=low,
+            max_time=high,
         )
 
 

@@ -197,7 +197,7 @@ def _row_groups(view: View, read: BlockRead, start: int | None, end: int | None)
         return None  # The index only spares work: every row is filtered too. `drystone verify` reports it.
     found: dict[str, list[int]] = {}
     for entry in entries:
-        if (start is None or entry.max_time > start) and (end is None or entry.min_time < end):
+        if entry.touches(start, end):
             found.setdefault(entry.file, []).append(entry.ordinal)
     return found
 

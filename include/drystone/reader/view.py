@@ -55,7 +55,7 @@ class ChunkFile:
 class BlockRead:
     """What to read of one block: all rows of its files but those of `excluded` sources and those that `edits` take.
 
-    `whole_in_range`: no row lies outside the time range that was asked for.
+    `whole_in_range`: no row lies outside the time range that was asked for. A row without a time lies in none.
     """
 
     group: Group
@@ -95,6 +95,8 @@ def block_reads(
 ) -> list[BlockRead]:
     """Return what to read for rows with start <= time < end (ms), each visible group's blocks next to each other.
 
+    A row without a time is in no such range; without start and end, every row is read.
+
     `without`: sources that were read already. Raises DamagedStreamError if rows of that range cannot be read, unless
     `allow_incomplete`: then it warns, naming what is missing.
     """
@@ -113,6 +115,7 @@ def block_reads(
             if meta is None or block.rows == 0:
                 continue
             within = (start is None or start <= block.min_time) and (end is None or block.max_time <= end)
+            within &= (start is None and end is None) or not _unknown_times(meta)
             chunks = _chunk_files(view.record.stream, meta)
             reads.append(BlockRead(group, block.ulid, meta, chunks, excluded, visible.edits, within))
     return reads
@@ -135,6 +138,10 @@ def schema_of(view: View) -> Schema:
 def _is_ours(group: Group, view: View) -> bool:
     """Whether the group holds rows of the stream as they came in, of the generation that readers are to see."""
     return group.pattern.generation == view.record.generation and not group.pattern.resolution
+
+
+def _unknown_times(meta: Meta) -> int:
+    return meta.drystone.unknown_times if meta.drystone is not None else 0
 
 
 def _chunk_files(stream: str, meta: Meta) -> tuple[ChunkFile, ...]:

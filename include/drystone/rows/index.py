@@ -8,7 +8,7 @@ Source: the design, "Blocks: layout". It is a Parquet file of one row per row gr
 | `ordinal` | int32 | the row group's number in its file, from 0 |
 | `offset`, `length` | int64 | the bytes of the row group in its file |
 | `rows` | int64 | its rows |
-| `time_min`, `time_max` | int64 | the event times, [time_min, time_max) in ms since the epoch |
+| `time_min`, `time_max` | int64 | the known times of its rows, [time_min, time_max) in ms since the epoch; null: none |
 | `min_<column>`, `max_<column>` | the column's | for each column of the sort key, in its order |
 
 Minimum and maximum are those of the order of keys (see `keys`): a null comes last. So the maximum is null if any row
@@ -36,8 +36,8 @@ _FIXED = pa.schema(
         pa.field("offset", pa.int64(), nullable=False),
         pa.field("length", pa.int64(), nullable=False),
         pa.field("rows", pa.int64(), nullable=False),
-        pa.field("time_min", pa.int64(), nullable=False),
-        pa.field("time_max", pa.int64(), nullable=False),
+        pa.field("time_min", pa.int64()),
+        pa.field("time_max", pa.int64()),
     ]
 )
 _VERSION_KEY = b"drystone.index"
@@ -46,17 +46,28 @@ _VERSION = b"1"
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One row group. Times in ms, half-open; `mins` and `maxs` as keys have them, column by column of the sort key."""
+    """One row group. `mins` and `maxs` as keys have them, column by column of the sort key.
+
+    Times in ms, half-open, of the rows that have one; None where no row has.
+    """
 
     file: str
     ordinal: int
     offset: int
     length: int
     rows: int
-    min_time: int
-    max_time: int
+    min_time: int | None
+    max_time: int | None
     mins: Key
     maxs: Key
+
+    def touches(self, start: int | None, end: int | None) -> bool:
+        """Tell whether a row can have start <= time < end (ms; None: open). Without a range, every row counts."""
+        if start is None and end is None:
+            return True
+        if self.min_time is None or self.max_time is None:
+            return False
+        return (start is None or self.max_time > start) and (end is None or self.min_time < end)
 
 
 def write_index(path: Path, entries: Sequence[IndexEntry], schema: pa.Schema, sort_key: Sequence[str]) -> None:

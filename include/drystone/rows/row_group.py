@@ -22,11 +22,15 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Rows, times (ms, half-open), first and last key, bounds of each sort column, and sources of one row group."""
+    """Rows, times (ms, half-open), first and last key, bounds of each sort column, and sources of one row group.
+
+    `unknown`: how many of the rows have no time; the times are those of the others, None where there are none.
+    """
 
     rows: int
-    min_time: int
-    max_time: int
+    unknown: int
+    min_time: int | None
+    max_time: int | None
     first: Key
     last: Key
     mins: Key
@@ -37,7 +41,7 @@ class Facts:
 def examine(batch: pa.RecordBatch, sort_key: Sequence[str], time_column: str) -> Facts:
     """Return the facts of a row group of at least one row.
 
-    Raises InvariantError if its rows are not in the order of the sort key, InputError if one has no time.
+    Raises InvariantError if its rows are not in the order of the sort key, InputError if its time is no time.
     """
     arrays = keys.sort_arrays(batch, sort_key)
     wrong = keys.descents(keys.digits(arrays, batch.num_rows))
@@ -45,9 +49,11 @@ def examine(batch: pa.RecordBatch, sort_key: Sequence[str], time_column: str) ->
         msg = f"row {wrong[0]} of a row group is out of the order of {', '.join(sort_key)}."
         raise InvariantError(msg, "Nothing was uploaded.")
     bounds = [_bounds(array) for array in arrays]
+    time = batch.column(time_column)
     return Facts(
         batch.num_rows,
-        *_times(batch.column(time_column), time_column),
+        time.null_count,
+        *_times(time, time_column),
         keys.key_at(arrays, 0),
         keys.key_at(arrays, batch.num_rows - 1),
         tuple(low for low, _ in bounds),
@@ -56,17 +62,18 @@ def examine(batch: pa.RecordBatch, sort_key: Sequence[str], time_column: str) ->
     )
 
 
-def _times(array: pa.Array, name: str) -> tuple[int, int]:
-    """Return [first, last) in ms."""
-    if array.null_count:
-        raise InputError(f"{array.null_count} rows have no time: column {name} is null.", "Every row needs one.")
-    ticks = columns.values(array)
-    low, high = int(ticks.min()), int(ticks.max())
+def _times(array: pa.Array, name: str) -> tuple[int | None, int | None]:
+    """Return [first, last) in ms, of the rows that have a time."""
     kind = array.type
+    if not (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
+        raise InputError(f"time column {name} is {kind}.", "It must be a timestamp or a date.")
+    if array.null_count == len(array):
+        return None, None
+    # Under a null lies any value, often 0, which would be 1970.
+    ticks = columns.values(array.drop_null() if array.null_count else array)
+    low, high = int(ticks.min()), int(ticks.max())
     if pa.types.is_date32(kind):
         return low * _DAY_MS, high * _DAY_MS + 1
-    if not pa.types.is_timestamp(kind):
-        raise InputError(f"time column {name} is {kind}.", "It must be a timestamp or a date.")
     if kind.unit == "s":
         return low * _SECOND, high * _SECOND + 1
     step = {"ms": 1, "us": 1_000, "ns": 1_000_000}[kind.unit]

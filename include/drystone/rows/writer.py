@@ -38,13 +38,15 @@ class BuiltFile:
 class Built:
     """A block's files in `folder`, index included, and what its meta.json says of them.
 
-    Times are ms since the epoch, [min_time, max_time), None without rows. `sources`: ULIDs of the rows that are there.
+    Times are ms since the epoch, [min_time, max_time), of the rows that have a time; None where no row has. `unknown`:
+    how many rows have none. `sources`: ULIDs of the rows that are there.
     """
 
     folder: Path
     files: tuple[BuiltFile, ...]
     entries: tuple[IndexEntry, ...]
     rows: int
+    unknown: int
     min_time: int | None
     max_time: int | None
     checksum: str
@@ -59,6 +61,20 @@ class Built:
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.files)
+
+    def time_range(self, within: tuple[int, int]) -> tuple[int, int]:
+        """Return what meta.json says of the rows' times: [first, last) in ms.
+
+        `within`: what rows without a time belong to: their time chunk, or the range of the blocks that they come from.
+        With such a row the block has all of it, for the row must not expire before that has passed. Without rows the
+        range is empty.
+        """
+        low, high = within
+        if self.min_time is None or self.max_time is None:
+            return low, high if self.unknown else low
+        if self.unknown:
+            return min(low, self.min_time), max(high, self.max_time)
+        return self.min_time, self.max_time
 
 
 class ChunkWriter:
@@ -96,7 +112,7 @@ class ChunkWriter:
     def write(self, table: pa.Table) -> None:
         """Take more rows, which come after all before. String columns may be dictionary arrays.
 
-        Raises InvariantError if the rows are not in the order of the sort key, InputError if one has no time.
+        Raises InvariantError if the rows are not in the order of the sort key.
         """
         start = 0
         while start < table.num_rows:
@@ -124,8 +140,9 @@ class ChunkWriter:
             tuple(built),
             tuple(entries),
             self._checksum.rows,
-            min((facts.min_time for facts in self._facts), default=None),
-            max((facts.max_time for facts in self._facts), default=None),
+            sum(facts.unknown for facts in self._facts),
+            min((facts.min_time for facts in self._facts if facts.min_time is not None), default=None),
+            max((facts.max_time for facts in self._facts if facts.max_time is not None), default=None),
             self._checksum.hex,
             frozenset().union(*(facts.sources for facts in self._facts)),
         )

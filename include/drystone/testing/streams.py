@@ -84,7 +84,8 @@ def build_block(
     """Upload a block of these rows, in any order, as of the clock's time; return its meta.json.
 
     `rows` have the stream's columns and `__source`. `sources`: the whole source set, by default that of the rows.
-    The block lies in the finest time chunk, no finer than the stream's own, that holds its rows.
+    The block lies in the finest time chunk, no finer than the stream's own, that holds its rows: those with a time, or,
+    where none has one, that of the time when their first source was planned.
     """
     plain = rows.drop_columns([SOURCE_COLUMN])
     schema = from_arrow(plain.schema)
@@ -106,8 +107,10 @@ def build_block(
 def _origin(
     stream: str, config: StreamConfig, built: Built, fingerprint: str, sources: frozenset[str], lineage: Lineage
 ) -> Origin:
-    low, high = built.min_time or 0, built.max_time or 0
+    planned_at = ulids.time_of(min(sources)) if built.unknown else 0
+    low, high = built.min_time or planned_at, built.max_time or planned_at
     chunk = covering_chunk(low, max(high, low + 1), config.granularity.ingest) or Chunk(low, high, "year")
+    low, high = built.time_range((chunk.start, chunk.end))
     extension = new_extension(
         stream=stream,
         schema_fingerprint=fingerprint,

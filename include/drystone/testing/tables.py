@@ -29,7 +29,7 @@ SOURCES = tuple(ulids.derive(1_700_000_000_000 + number, f"source {number}") for
 
 _CITIES = st.sampled_from(["", "a", "aa", "b", "é", "z", "ö", "\U0001f600", "\uffff", "New York", "a" * 40])
 _VALUES: dict[str, st.SearchStrategy[object]] = {
-    "time": st.integers(0, 5).map(lambda second: second * 1_000_000) | st.integers(-(2**40), 2**45),
+    "time": st.none() | st.integers(0, 5).map(lambda second: second * 1_000_000) | st.integers(-(2**40), 2**45),
     "city": st.none() | _CITIES | st.text(max_size=12),
     "count": st.none() | st.integers(-3, 3) | st.integers(-(2**31), 2**31 - 1),
     "ratio": st.none() | st.sampled_from([0.0, -0.0, 1.5, -1.5, float("inf")]) | st.floats(),
