@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from drystone.testing.kafka import KafkaBroker
     from drystone.testing.s3_server import S3Server
 
 # Airflow, once a test has loaded it, logs whatever is at INFO. Spark's bridge says good-bye at that level when the
@@ -36,3 +37,12 @@ def s3_account(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     return s3
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaBroker]:
+    """A real Kafka broker, one for all tests of a process: each test has topics of its own, and leaves it running."""
+    from drystone.testing.kafka import kafka_broker  # noqa: PLC0415 -- only some tests have any use for it
+
+    with kafka_broker() as broker:
+        yield broker

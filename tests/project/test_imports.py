@@ -57,6 +57,7 @@ def test_all_import_rules_hold(root: Path) -> None:
         ("block", "import random", PURE),
         ("plan", "def f():\n    import pathlib", PURE),
         ("engine", "import pyspark", OWNERS),
+        ("verbs", "from confluent_kafka.admin import AdminClient", OWNERS),
         ("reader", "from pyspark.sql import DataFrame", OWNERS),
         ("spark", "import airflow", OWNERS),
         ("engine", "import boto3", OWNERS),

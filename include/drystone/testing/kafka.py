@@ -1,0 +1,235 @@
+"""A real Kafka broker for tests, demos and benchmarks: one KRaft node on free ports of this machine.
+
+Its jars are fetched once into the user's cache. It keeps its topics in a folder, and can be stopped, killed and started
+again on it. Source: the design, "Real components without Docker".
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from drystone.errors import DrystoneError, UsageError
+from drystone.testing.kafka_jars import broker_jars
+from drystone.testing.processes import dying_wish, free_port, stop
+
+_START_TIMEOUT = 60.0
+_ASK_TIMEOUT = 20.0
+_FLUSH_TIMEOUT = 120.0
+_STARTS = 3
+_POLL = 0.05
+_TAIL = 800
+_JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN")
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={folder}
+auto.create.topics.enable=false
+# One broker has no replicas.
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+# It begins faster with less of what only a big one needs.
+offsets.topic.num.partitions=2
+transaction.state.log.num.partitions=2
+log.cleaner.dedupe.buffer.size=2000000
+group.initial.rebalance.delay.ms=0
+# Messages have the times of their events, past or absurd; those that shall go are deleted by a test.
+log.retention.ms=-1
+log.message.timestamp.after.max.ms=9223372036854775807
+"""
+
+
+class KafkaBroker:
+    """A broker, running or stopped: the address stays the same, and what it was given stays in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: of this broker alone; what an earlier one left there is served again, at another address."""
+        self.folder = folder
+        self._port, self._controller = free_port(), free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id. Raises UsageError while it is stopped."""
+        if self._process is None:
+            raise UsageError("the broker does not run.")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start it, and return when it answers: 3 to 8 s. It ends with the thread that calls this."""
+        for attempt in range(_STARTS):
+            if attempt:  # Somebody else may have been faster to take a port.
+                self._port, self._controller = free_port(), free_port()
+            self._start()
+            if self._answers():
+                return self
+            self.stop()
+        raise DrystoneError(f"Kafka does not start: {self._log().read_text(errors='replace')[-_TAIL:]}")
+
+    def stop(self) -> None:
+        """End it in an orderly way; one that is stopped stays so."""
+        if self._process is not None:
+            stop(self._process)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> Self:
+        """Stop it, and start it at the same address with what it has."""
+        self.stop()
+        return self.start()
+
+    def admin(self) -> AdminClient:
+        """Return a client for everything that the methods below do not do; keep it until its answers are there."""
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+
+    def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        """Make a topic; it is there when this returns. `config`: the topic's, with `_` for `.`."""
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        admin = self.admin()
+        admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(_ASK_TIMEOUT)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; when this returns one of the same name can be made."""
+        admin = self.admin()
+        admin.delete_topics([name])[name].result(_ASK_TIMEOUT)
+        deadline = time.monotonic() + _ASK_TIMEOUT
+        while name in admin.list_topics(timeout=_ASK_TIMEOUT).topics:
+            if time.monotonic() > deadline:
+                raise DrystoneError(f"topic {name} does not go.")
+            time.sleep(_POLL)
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Give a topic more partitions: `total` of them."""
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(name, total)])[name].result(_ASK_TIMEOUT)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        """Delete a partition's messages before an offset, as retention would."""
+        where = TopicPartition(topic, partition, before)
+        admin = self.admin()
+        next(iter(admin.delete_records([where]).values())).result(_ASK_TIMEOUT)
+
+    def producer(self, transactional_id: str = "", **config: Any) -> Producer:
+        """Return a producer that loses nothing; with an id it is transactional, and ready for its first transaction."""
+        settings = {"bootstrap.servers": self.bootstrap_servers, "acks": "all", "enable.idempotence": True}
+        settings |= {key.replace("_", "."): value for key, value in config.items()}
+        if not transactional_id:
+            return Producer(settings)
+        producer = Producer(settings | {"transactional.id": transactional_id})
+        producer.init_transactions(_ASK_TIMEOUT)
+        return producer
+
+    def _start(self) -> None:
+        java, jars = _java(), os.pathsep.join(map(str, broker_jars()))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        data, properties = self.folder / "data", self.folder / "server.properties"
+        properties.write_text(_PROPERTIES.format(port=self._port, controller=self._controller, folder=data))
+        command = [java, *_JAVA, "-cp", jars]
+        with self._log().open("ab") as log:
+            if not (data / "meta.properties").exists():
+                cluster = base64.urlsafe_b64encode(b"D" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+                format_ = [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+                subprocess.run(format_, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)  # noqa: S603 -- Kafka's own
+            self._process = subprocess.Popen(  # noqa: S603 -- Kafka's own program
+                [*command, "kafka.Kafka", str(properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=dying_wish(),  # noqa: PLW1509 -- it only calls prctl
+            )
+
+    def _answers(self) -> bool:
+        """Wait until the broker answers; return False if it has ended, or takes too long."""
+        assert self._process is not None  # noqa: S101 -- start() has just made it
+        deadline = time.monotonic() + _START_TIMEOUT
+        while self._process.poll() is None and time.monotonic() < deadline:
+            # A client would log each attempt that is refused.
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=5):
+                break
+            time.sleep(_POLL)
+        while self._process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(KafkaException):
+                self.admin().list_topics(timeout=5)
+                return True
+        return False
+
+    def _log(self) -> Path:
+        return self.folder / "broker.log"
+
+
+@contextlib.contextmanager
+def kafka_broker(folder: Path | None = None) -> Iterator[KafkaBroker]:
+    """Run a broker; it ends, and a folder of its own with it, when the block is left.
+
+    Call it in a thread that lives as long as the broker shall. Raises UsageError if its jars cannot be had.
+    """
+    with contextlib.ExitStack() as stack:
+        root = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drystone-kafka-")))
+        broker = KafkaBroker(root)
+        stack.callback(broker.stop)
+        yield broker.start()
+
+
+def send(producer: Producer, topic: str, messages: Iterator[Mapping[str, Any]] | list[Mapping[str, Any]]) -> None:
+    """Send messages (`value`, `key`, `partition`, `timestamp`, `headers` of `Producer.produce`), and wait for all.
+
+    In a transaction they count once it is committed. Raises DrystoneError if one of them is refused.
+    """
+    refused: list[str] = []
+
+    def told(error: Any, _message: Any) -> None:
+        if error is not None:
+            refused.append(str(error))
+
+    for message in messages:
+        while True:
+            try:
+                producer.produce(topic, on_delivery=told, **message)
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                break
+        producer.poll(0)
+    if producer.flush(_FLUSH_TIMEOUT) or refused:
+        raise DrystoneError(f"Kafka did not take messages for {topic}: {refused[:1] or 'no answer'}")
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None:
+        raise UsageError("a broker needs Java, and there is no 'java' on the PATH.", "Install Java 17.")
+    return java
