@@ -44,7 +44,6 @@ def bucket(request: pytest.FixtureRequest) -> MemoryBucket:
         ({"time_column": "at"}, "time_column is 'time' and cannot become 'at'"),
         ({"granularity": {"ingest": "hour"}}, r"granularity.ingest is day and cannot become finer \(hour\)"),
         ({"granularity": {"major": "day"}}, r"granularity.major is month and cannot become finer \(day\)"),
-        ({"generation": 0}, "generation is 1 and cannot go back to 0"),
     ],
 )
 def test_changes_that_a_live_stream_cannot_take(bucket: MemoryBucket, changes: dict[str, Any], said: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lakes import STREAM, make_lake
+from lakes import STREAM, make_lake, rows
 from pyspark.sql import SparkSession
 from scenes import SCENES, Scene, Seen, seen
 
 import drystone
 from drystone.bucket import MemoryBucket
+from drystone.engine.record import apply_config
 from drystone.errors import UsageError
 from drystone.reader.scanning import to_ms
 
@@ -41,6 +42,17 @@ def test_ranges_and_columns(spark: SparkSession, tmp_path: Path) -> None:
     assert drystone.read(spark, scene.lake.bucket, STREAM, end=0).count() == 0
     with pytest.raises(UsageError, match=r"no column town\. It has time, city"):
         drystone.read(spark, scene.lake.bucket, STREAM, columns=["town"])
+
+
+def test_a_generation_is_chosen(spark: SparkSession, tmp_path: Path) -> None:
+    """The newest, or the one that is named."""
+    scene = SCENES["four blocks"](tmp_path)
+    lake = scene.lake
+    old, lake.config = lake.config, lake.config.model_copy(update={"generation": 1})
+    apply_config(lake.bucket, STREAM, lake.config)
+    lake.ingest("other", rows(5))
+    assert with_spark(spark, scene, generation=old.generation) == scene.truth
+    assert drystone.read(spark, lake.bucket, STREAM).count() == rows(5).num_rows
 
 
 def test_an_empty_stream_is_an_empty_dataframe(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ def files(
     start: options.Start = None,
     end: options.End = None,
     allow_incomplete: options.AllowIncomplete = False,
+    generation: options.Generation = None,
     config: options.Config = None,
     bucket: options.BucketUrl = None,
     as_json: options.AsJson = False,
@@ -28,10 +29,10 @@ def files(
     All rows that meet their file's condition, without the column __source, are the stream's rows, each exactly once.
     This holds for the stream's delete_delay from now.
     """
+    opened = where.bucket_of(stream, config, bucket)
+    generation = where.generation_of(stream, config, bucket, generation)
     with warnings_as_lines():
-        found = reader.files(
-            where.bucket_of(stream, config, bucket), stream, start, end, allow_incomplete=allow_incomplete
-        )
+        found = reader.files(opened, stream, start, end, allow_incomplete=allow_incomplete, generation=generation)
     if as_json:
         output.write_json({"stream": stream, "files": found})
     else:

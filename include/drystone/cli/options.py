@@ -40,6 +40,10 @@ Start = Annotated[
     int | None, typer.Option(parser=parse_moment, metavar="TIME", help="First moment, in ISO-8601 (UTC).")
 ]
 End = Annotated[int | None, typer.Option(parser=parse_moment, metavar="TIME", help="End, exclusive, in ISO-8601.")]
+Generation = Annotated[
+    int | None,
+    typer.Option(min=0, help="Whose rows (default: of the configured generation; with --bucket, of the newest)."),
+]
 AllowIncomplete = Annotated[
     bool, typer.Option("--allow-incomplete", help="Read what is there although rows are missing, and say so.")
 ]

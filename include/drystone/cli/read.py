@@ -47,6 +47,7 @@ def read(
     out: Output = None,
     count: Count = False,
     pin: PinOption = False,
+    generation: options.Generation = None,
     allow_incomplete: options.AllowIncomplete = False,
     config: options.Config = None,
     bucket: options.BucketUrl = None,
@@ -61,8 +62,11 @@ def read(
     how = "jsonl" if as_json else how
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     opened = where.bucket_of(stream, config, bucket)
+    generation = where.generation_of(stream, config, bucket, generation)
     with warnings_as_lines():
-        batches = scan(opened, stream, start, end, names, allow_incomplete=allow_incomplete, pin=pin)
+        batches = scan(
+            opened, stream, start, end, names, allow_incomplete=allow_incomplete, pin=pin, generation=generation
+        )
         wanted = _SHOWN if limit is None and how == "table" and not count else limit
         rows = _first(batches, wanted)
         if count:
@@ -75,7 +79,7 @@ def read(
                 empty = False
             if empty:
                 # What is written has its columns even where there are no rows.
-                schema = output_schema(look(opened, stream), names)
+                schema = output_schema(look(opened, stream, generation=generation), names)
                 sink.write(pa.RecordBatch.from_pylist([], schema=schema))
 
 

@@ -19,6 +19,13 @@ def bucket_of(stream: str, config: Path | None, url: str | None) -> Bucket:
     return open_bucket(load(config).bucket_url(stream))
 
 
+def generation_of(stream: str, config: Path | None, url: str | None, asked: int | None) -> int | None:
+    """Return the generation to read: the one asked for, else the configured one; None (the newest) with a `url`."""
+    if asked is not None or url is not None:
+        return asked
+    return load(config).stream(stream).generation
+
+
 def streams(config: Path | None, url: str | None) -> list[tuple[str, Bucket]]:
     """Return all streams of the configuration, or of the bucket at `url`, sorted by name, each with its bucket."""
     if url is not None:

@@ -29,7 +29,7 @@ def check_change(old: StreamRecord, new: StreamRecord) -> None:
     """Raise StreamChangeError if a stream that was written under `old` cannot go on under `new`.
 
     Blocks sorted by another key cannot be merged, rows of another time column lie in other chunks, and a finer
-    granularity would weld a coarse block to many chunks.
+    granularity would weld a coarse block to many chunks. A lower generation is none: two may run side by side.
     """
     for field in ("sort_key", "time_column"):
         before, after = getattr(old, field), getattr(new, field)
@@ -41,6 +41,3 @@ def check_change(old: StreamRecord, new: StreamRecord) -> None:
         if GRANULARITIES.index(after) < GRANULARITIES.index(before):
             msg = f"stream {new.stream}: granularity.{field} is {before} and cannot become finer ({after})."
             raise StreamChangeError(msg, _WAY_OUT)
-    if new.generation < old.generation:
-        msg = f"stream {new.stream}: generation is {old.generation} and cannot go back to {new.generation}."
-        raise StreamChangeError(msg, _WAY_OUT)

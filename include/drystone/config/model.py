@@ -242,7 +242,7 @@ class StreamConfig(Section):
     times: TimesConfig = TimesConfig()
     """The delays of the stream."""
     generation: int = Field(0, ge=0)
-    """Keeps the outputs of incompatible releases apart: blocks of different generations are never merged."""
+    """Keeps the outputs of incompatible releases apart. Two may run side by side: each reader reads one of them."""
     tracker: Literal["listing"] = "listing"
     """How Drystone knows which blocks exist."""
     coordination: Literal["none"] = "none"

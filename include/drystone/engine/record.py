@@ -43,16 +43,19 @@ def find_record(bucket: Bucket, stream: str) -> StreamRecord | None:
 def apply_config(bucket: Bucket, stream: str, config: StreamConfig, *, dry_run: bool = False) -> StreamRecord:
     """Make the bucket's record of the stream say what the configuration says, and return it; a dry run only checks.
 
-    Raises StreamChangeError, and writes nothing, if a stream with data cannot take the change; ConfigError if the last
-    probe of the bucket failed.
+    The bucket's keeps the highest generation of all: an older one may go on beside it, and who names none reads the
+    newest. Raises StreamChangeError, and writes nothing, if a stream with data cannot take the change; ConfigError if
+    the last probe of the bucket failed.
     """
     refuse_unfit(bucket, config.times.max_lag)
     new = record_of(stream, config)
     old = find_record(bucket, stream)
+    kept = new
     if old is not None:
         check_change(old, new)
-    if old != new and not dry_run:
-        bucket.put(keys.record(stream), new.to_json())
+        kept = new.model_copy(update={"generation": max(old.generation, new.generation)})
+    if old != kept and not dry_run:
+        bucket.put(keys.record(stream), kept.to_json())
     return new
 
 

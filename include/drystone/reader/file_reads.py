@@ -28,13 +28,14 @@ def files(
     end: int | None = None,
     *,
     allow_incomplete: bool = False,
+    generation: int | None = None,
 ) -> list[FileRead]:
     """Return every chunk file to read for rows with start <= time < end (ms since the epoch).
 
     Reading each with its filter, and without the column `__source`, gives every row exactly once, for deleteDelay from
-    now. Raises as `look` and `block_reads` do.
+    now. `generation`: whose rows, by default the newest's. Raises as `look` and `block_reads` do.
     """
-    view = look(bucket, stream)
+    view = look(bucket, stream, generation=generation)
     known: dict[str, list[str]] = {}
     found: list[FileRead] = []
     for read in block_reads(view, start, end, allow_incomplete=allow_incomplete):

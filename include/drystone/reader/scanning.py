@@ -43,6 +43,7 @@ def scan(
     pin: bool = False,
     tracker: Tracker | None = None,
     now: Clock | None = None,
+    generation: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield every row of the stream with start <= time < end exactly once, as record batches in no particular order.
 
@@ -50,6 +51,7 @@ def scan(
     A read must end within the stream's `read_timeout`, or be pinned with `pin=True`, which keeps removers off for as
     long as the iterator is open (at most a day). If a block vanishes meanwhile, it looks again once. A `tracker` of the
     stream that is kept from scan to scan spares the GETs of what it knows. `now`: the clock, by default the machine's.
+    `generation`: whose rows, by default the newest's.
 
     Raises UsageError (no such stream or column), DamagedStreamError (rows that should be there cannot be read, and
     `allow_incomplete` is not set), BucketError (the store failed).
@@ -60,13 +62,13 @@ def scan(
     with contextlib.ExitStack() as stack:
         if pin:
             stack.enter_context(pinned(opened, stream, "scan", _PIN_MS, now))
-        view = look(opened, stream, now, tracker)
+        view = look(opened, stream, now, tracker, generation)
         schema = output_schema(view, columns)
         done: set[str] = set()
         try:
             yield from _read(view, schema, low, high, done, allow_incomplete=allow_incomplete)
         except _VanishedError:
-            view = look(opened, stream, now, tracker)
+            view = look(opened, stream, now, tracker, generation)
             try:
                 yield from _read(view, schema, low, high, done, allow_incomplete=allow_incomplete)
             except _VanishedError as again:

@@ -19,7 +19,7 @@ from drystone.bucket.protocol import Bucket
 from drystone.clock import Clock
 from drystone.engine.record import read_record, read_schema
 from drystone.engine.unreadable import judge
-from drystone.errors import BucketError, DamagedStreamError
+from drystone.errors import BucketError, DamagedStreamError, UsageError
 from drystone.rows.arrow_schema import unify
 from drystone.timeline.groups import Group
 from drystone.timeline.pending import PendingEdit
@@ -34,7 +34,7 @@ class IncompleteReadWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A stream as one observation shows it."""
+    """A stream as one observation shows it. `record.generation` is the one that is read."""
 
     bucket: Bucket
     record: StreamRecord
@@ -67,14 +67,21 @@ class BlockRead:
     whole_in_range: bool
 
 
-def look(bucket: Bucket | str, stream: str, now: int | Clock | None = None, tracker: Tracker | None = None) -> View:
+def look(
+    bucket: Bucket | str,
+    stream: str,
+    now: int | Clock | None = None,
+    tracker: Tracker | None = None,
+    generation: int | None = None,
+) -> View:
     """Observe a stream and resolve it. `bucket`: a bucket or its address; `now`: ms, or a clock (the machine's).
 
-    Raises UsageError if there is no such stream, BucketError if the store fails, or if it took longer by the clock than
+    `generation`: whose rows are read, by default the newest's. Raises UsageError if there is no such stream or no such
+    generation yet, BucketError if the store fails, or if it took longer by the clock than
     a read may: what was ready when it began may be gone from what it then saw, and what took its place too young.
     """
     opened = open_bucket(bucket) if isinstance(bucket, str) else bucket
-    record = read_record(opened, stream)
+    record = _record_of(opened, stream, generation)
     at = now if isinstance(now, int) else (now or clock.system)()
     snapshot = (tracker or ListingTracker(opened, stream)).observe(at)
     took = 0 if isinstance(now, int) else (now or clock.system)() - at
@@ -83,6 +90,16 @@ def look(bucket: Bucket | str, stream: str, now: int | Clock | None = None, trac
         raise BucketError(msg, "Read again; a bucket of so many blocks needs a longer read_timeout and delete_delay.")
     timeline = judge(opened, snapshot, resolve(snapshot, record.rules, at), record.generation)
     return View(opened, record, snapshot, timeline)
+
+
+def _record_of(bucket: Bucket, stream: str, generation: int | None) -> StreamRecord:
+    record = read_record(bucket, stream)
+    if generation is None or generation == record.generation:
+        return record
+    if generation > record.generation:
+        msg = f"stream {stream} has no generation {generation}: its newest is {record.generation}."
+        raise UsageError(msg, "Read that one; the first ingest of a new generation makes it known.")
+    return record.model_copy(update={"generation": generation})
 
 
 def block_reads(

@@ -38,19 +38,21 @@ def read(
     *,
     allow_incomplete: bool = False,
     pin: bool = False,
+    generation: int | None = None,
 ) -> DataFrame:
     """Return every row of the stream with start <= time < end exactly once, as a lazy DataFrame.
 
     What is read is fixed now; the DataFrame stays exact for `read_timeout` from now, or for a day with `pin=True`.
-    `columns`: by default all of the stream's. Spark skips blocks out of range and, by Parquet's statistics, row groups.
-    Raises UsageError (no such stream or column; Spark has no S3A for a bucket in S3), DamagedStreamError (rows that
-    should be there cannot be read, and `allow_incomplete` is not set).
+    `columns`: by default all of the stream's. `generation`: whose rows, by default the newest's. Spark skips blocks out
+    of range and, by Parquet's statistics, row groups. Raises UsageError (no such stream, column or generation; Spark
+    has no S3A for a bucket in S3), DamagedStreamError (rows that should be there cannot be read, and
+    `allow_incomplete` is not set).
     """
     opened = open_bucket(bucket) if isinstance(bucket, str) else bucket
     low, high = to_ms(start), to_ms(end)
     if pin:
         _pin(opened, stream)
-    view = look(opened, stream)
+    view = look(opened, stream, generation=generation)
     schema = to_spark(schema_of(view))
     known = schema.fieldNames()
     unknown = [name for name in columns or () if name not in known]
