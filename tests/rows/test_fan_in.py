@@ -44,3 +44,11 @@ def test_a_budget_that_is_too_small_is_refused() -> None:
     """Not even two inputs: the error says how much memory it takes and what to change."""
     with pytest.raises(UsageError, match=r"needs [\d,]+ bytes.*may use 1,048,576.*memory_per_task"):
         plan_fan_in(2, row_bytes=1000, open_bytes=_MB, memory=_MB, row_group_rows=131_072)
+
+
+def test_large_rows_are_handed_on_a_few_at_a_time() -> None:
+    """A row group of them would not fit: rows of a megabyte are merged within the default budget all the same."""
+    plan = plan_fan_in(8, row_bytes=_MB, open_bytes=4 * _MB, memory=512 * _MB, row_group_rows=131_072)
+    assert plan.out_rows == 512 // 12
+    assert 3 * plan.out_rows + plan.fan_in * (4 + 5 * plan.batch_rows) <= 512
+    assert plan.fan_in > 1

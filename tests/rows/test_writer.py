@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -232,3 +233,17 @@ def test_an_index_holds_typed_bounds(tmp_path: Path) -> None:
     assert schema.names[:3] == ["file", "ordinal", "offset"]
     assert schema.field("min_time").type == pa.timestamp("us", "UTC")
     assert schema.field("max_day").type == pa.date32()
+
+
+def test_a_row_group_ends_where_its_rows_are_large(tmp_path: Path) -> None:
+    """Not only rows count: a few of a megabyte among many small ones neither take all memory nor a group each."""
+    sizes = [10] * 1000 + [1 << 20] * 5 + [10] * 1000
+    rows = pa.table({"time": pa.array(range(len(sizes)), pa.timestamp("us", "UTC")), "text": ["x" * n for n in sizes]})
+    writer = ChunkWriter(tmp_path, rows.schema, ["time"], "time", row_group_bytes=2 << 20)
+    for start in range(0, rows.num_rows, 700):
+        writer.write(rows.slice(start, 700))
+    built = writer.close()
+    ends = np.cumsum([entry.rows for entry in built.entries])
+    held = [sum(sizes[end - entry.rows : end]) for entry, end in zip(built.entries, ends, strict=True)]
+    assert max(held) <= 2 << 20
+    assert len(held) <= 5

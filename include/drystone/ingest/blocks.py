@@ -17,15 +17,15 @@ from pydantic import BaseModel
 from drystone import ulids
 from drystone.block.chunks import Chunk, chunk_at
 from drystone.block.folder import Folder
-from drystone.block.meta import TimeChunk
 from drystone.block.schema import Schema
 from drystone.bucket.protocol import Bucket
 from drystone.clock import Clock
 from drystone.config.model import StreamConfig
-from drystone.engine.upload import Origin, new_extension, upload_block
+from drystone.engine.upload import upload_block
 from drystone.ingest.files import FilePlan, PlannedFile
+from drystone.ingest.origin import Target
 from drystone.rows.arrow_schema import SOURCE_COLUMN, to_arrow
-from drystone.rows.writer import Built, ChunkWriter
+from drystone.rows.writer import ChunkWriter
 
 _PATH = "__path"
 _CHUNK = "__chunk"
@@ -120,37 +120,17 @@ class BlockBuilder:
         own = pa.DictionaryArray.from_arrays(codes, pa.array([ulids.to_bytes(source)], pa.binary()))
         return pa.table([*columns, own], names=[*schema.names, SOURCE_COLUMN])
 
+    @property
+    def _target(self) -> Target:
+        return Target(self.stream, self.config, self.schema, self.fingerprint, self.operation, self.stamp)
+
     def _finish(self, done: _Open) -> BuiltSource:
         with done.folder:
             built = done.writer.close()
             deadline = self.config.times.upload_timeout
-            meta = upload_block(self.bucket, built, self._origin(done, built), deadline, self.clock)
+            origin = self._target.origin(built, done.source, done.chunk)
+            meta = upload_block(self.bucket, built, origin, deadline, self.clock)
         return BuiltSource(source=done.source, path=done.plan.path, ulid=meta.ulid, rows=built.rows, bytes=built.size)
-
-    def _origin(self, done: _Open, built: Built) -> Origin:
-        chunk = done.chunk
-        extension = new_extension(
-            stream=self.stream,
-            schema_fingerprint=self.fingerprint,
-            time_chunk=TimeChunk(start=chunk.start, end=chunk.end, granularity=chunk.granularity),
-            time_column=self.config.time_column,
-            sort_key=self.config.sort_key,
-            generation=self.config.generation,
-            checksum=built.checksum,
-            operation=self.operation,
-            **self.stamp,
-        )
-        low, high = built.time_range((chunk.start, chunk.end))
-        return Origin(
-            stream=self.stream,
-            verb="upload",
-            labels=self.config.labels,
-            extension=extension,
-            sources=frozenset({done.source}),
-            level=1,
-            min_time=low,
-            max_time=high,
-        )
 
 
 def sources_of(folders: Iterable[Folder]) -> frozenset[str]:

@@ -128,6 +128,17 @@ def compact(array: pa.Array) -> pa.Array:
     return coded_array(places, missing, array.dictionary.take(fixed_array(pa.int32(), used, None)))
 
 
+def size(table: pa.Table) -> int:
+    """Return the bytes of the rows themselves: of a dictionary array its codes, for many slices may share the rest."""
+    found = 0
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            found += sum(chunk.indices.nbytes for chunk in column.chunks)
+        else:
+            found += column.nbytes
+    return found
+
+
 def _is_moment(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 

@@ -83,7 +83,7 @@ def replace_sources(
         shape.sort_key,
         names=[each.name for each in inputs],
         batch_rows=plan.batch_rows,
-        out_rows=shape.row_group_rows,
+        out_rows=plan.out_rows,
         fan_in=plan.fan_in,
         temp=temp,
     )

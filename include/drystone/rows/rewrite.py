@@ -98,7 +98,7 @@ def rewrite(inputs: Sequence[RewriteInput], output: RewriteOutput, *, memory: in
             output.sort_key,
             names=[each.name for each in inputs],
             batch_rows=plan.batch_rows,
-            out_rows=output.row_group_rows,
+            out_rows=plan.out_rows,
             fan_in=plan.fan_in,
             temp=output.temp,
             pool=pool,

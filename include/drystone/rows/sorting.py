@@ -56,7 +56,7 @@ def sort_files(
         sort_key,
         names=[f"{path.name}, row group {number}" for path, number in groups],
         batch_rows=plan.batch_rows,
-        out_rows=row_group_rows,
+        out_rows=plan.out_rows,
         fan_in=plan.fan_in,
         temp=temp,
     )

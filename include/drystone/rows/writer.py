@@ -21,6 +21,7 @@ from drystone.rows.index import IndexEntry, write_index
 from drystone.rows.row_group import Facts, examine
 
 MAX_CHUNK_BYTES = 512 << 20
+ROW_GROUP_BYTES = 128 << 20
 _FOOTER = 1 << 20
 _READ = 1 << 20
 
@@ -80,6 +81,8 @@ class Built:
 class ChunkWriter:
     """Takes the rows of one block in order, in tables of any size, and writes them in row groups of equal size.
 
+    A row group ends before its number of rows where it would take more than `row_group_bytes` in memory, as far as that
+    can be told without a look at dictionaries; a larger row is one of its own.
     Either `close` returns a whole block, or an error was raised and the folder holds nothing of use.
     """
 
@@ -91,6 +94,8 @@ class ChunkWriter:
         time_column: str,
         row_group_rows: int = 131_072,
         max_chunk_bytes: int = MAX_CHUNK_BYTES,
+        *,
+        row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
         """`folder`: where `chunks/` and `index` are made. `schema`: plain types, with `__source` if there is one."""
         self._folder = folder
@@ -99,8 +104,10 @@ class ChunkWriter:
         self._time_column = time_column
         self._rows_wanted = row_group_rows
         self._max_bytes = max_chunk_bytes
+        self._bytes_wanted = row_group_bytes
         self._waiting: list[pa.Table] = []
         self._rows_waiting = 0
+        self._bytes_waiting = 0
         self._chunk: ChunkFile | None = None
         self._chunks: list[ChunkFile] = []
         self._facts: list[Facts] = []
@@ -117,9 +124,15 @@ class ChunkWriter:
         start = 0
         while start < table.num_rows:
             part = table.slice(start, self._rows_wanted - self._rows_waiting)
+            while (size := columns.size(part)) > self._bytes_wanted - self._bytes_waiting and part.num_rows > 1:
+                part = part.slice(0, part.num_rows // 2)
+            if self._rows_waiting and size > self._bytes_wanted - self._bytes_waiting:
+                self._flush()
+                continue
             start += part.num_rows
             self._waiting.append(part)
             self._rows_waiting += part.num_rows
+            self._bytes_waiting += size
             if self._rows_waiting == self._rows_wanted:
                 self._flush()
 
@@ -149,7 +162,7 @@ class ChunkWriter:
 
     def _flush(self) -> None:
         """Write the waiting rows as one row group."""
-        tables, self._waiting, self._rows_waiting = self._waiting, [], 0
+        tables, self._waiting, self._rows_waiting, self._bytes_waiting = self._waiting, [], 0, 0
         group = _one_batch(tables, self._schema)
         facts = examine(group, self._sort_key, self._time_column)
         if self._last is not None and keys.rank(facts.first) < keys.rank(self._last):
@@ -171,7 +184,8 @@ class ChunkWriter:
             return
         size = self._chunk.close()
         if size > self._max_bytes:
-            msg = f"a row group of {self._rows_wanted} rows takes {size:,} bytes; a chunk may have {self._max_bytes:,}."
+            rows = self._facts[-1].rows
+            msg = f"a row group of {rows} rows takes {size:,} bytes; a chunk may have {self._max_bytes:,}."
             raise InputError(msg, "Lower row_group_rows.")
         self._chunks.append(self._chunk)
         self._chunk = None
