@@ -49,6 +49,18 @@ class UnfitBucketError(BucketError):
     retryable = False
 
 
+class KafkaError(DrystoneError):
+    """A Kafka cluster failed, or changed, in a way that another attempt may survive."""
+
+    retryable = True
+
+
+class KafkaAccessError(KafkaError):
+    """A Kafka cluster does not let us in, or not do that: secrets or rights must be put right first."""
+
+    retryable = False
+
+
 class ObjectMissingError(BucketError):
     """No object has this key (now)."""
 

@@ -9,41 +9,52 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import secrets
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from drystone.errors import DrystoneError, UsageError
 from drystone.testing.kafka_jars import broker_jars
 from drystone.testing.processes import dying_wish, free_port, stop
 
+USER = "reader"
+"""The one user with a password."""
 _START_TIMEOUT = 60.0
 _ASK_TIMEOUT = 20.0
 _FLUSH_TIMEOUT = 120.0
 _STARTS = 3
 _POLL = 0.05
 _TAIL = 800
+_LOG_LEVEL = "2"
+"""Clients that outlive their broker would fill the output with it."""
 _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN")
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured}
 controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
 inter.broker.listener.name=PLAINTEXT
 log.dirs={folder}
 auto.create.topics.enable=false
+# Who comes without a password may do everything; a user, who has one, only what a test lets it do.
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+  user_{user}="{password}";
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
 # One broker has no replicas.
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -61,19 +72,36 @@ log.message.timestamp.after.max.ms=9223372036854775807
 """
 
 
+class _Ports(NamedTuple):
+    plain: int
+    secured: int
+    controller: int
+
+
+def _ports() -> _Ports:
+    return _Ports(free_port(), free_port(), free_port())
+
+
 class KafkaBroker:
     """A broker, running or stopped: the address stays the same, and what it was given stays in its folder."""
 
     def __init__(self, folder: Path) -> None:
         """`folder`: of this broker alone; what an earlier one left there is served again, at another address."""
         self.folder = folder
-        self._port, self._controller = free_port(), free_port()
+        self.password = secrets.token_urlsafe(12)
+        """Of the user `USER`, who has no rights but those that an ACL gives."""
+        self._ports = _ports()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address."""
-        return f"127.0.0.1:{self._port}"
+        """The address, where everybody may do everything."""
+        return f"127.0.0.1:{self._ports.plain}"
+
+    @property
+    def secured_servers(self) -> str:
+        """The address of the same broker for those with a password: SASL_PLAINTEXT, mechanism PLAIN."""
+        return f"127.0.0.1:{self._ports.secured}"
 
     @property
     def pid(self) -> int:
@@ -86,12 +114,12 @@ class KafkaBroker:
         """Start it, and return when it answers: 3 to 8 s. It ends with the thread that calls this."""
         for attempt in range(_STARTS):
             if attempt:  # Somebody else may have been faster to take a port.
-                self._port, self._controller = free_port(), free_port()
+                self._ports = _ports()
             self._start()
             if self._answers():
                 return self
             self.stop()
-        raise DrystoneError(f"Kafka does not start: {self._log().read_text(errors='replace')[-_TAIL:]}")
+        raise self._failed("start")
 
     def stop(self) -> None:
         """End it in an orderly way; one that is stopped stays so."""
@@ -113,28 +141,26 @@ class KafkaBroker:
 
     def admin(self) -> AdminClient:
         """Return a client for everything that the methods below do not do; keep it until its answers are there."""
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": _LOG_LEVEL})
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         """Make a topic; it is there when this returns. `config`: the topic's, with `_` for `.`."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
         admin = self.admin()
         admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(_ASK_TIMEOUT)
+        self._wait(lambda: _led(admin, name) == partitions, f"topic {name} has no leaders")
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; when this returns one of the same name can be made."""
         admin = self.admin()
         admin.delete_topics([name])[name].result(_ASK_TIMEOUT)
-        deadline = time.monotonic() + _ASK_TIMEOUT
-        while name in admin.list_topics(timeout=_ASK_TIMEOUT).topics:
-            if time.monotonic() > deadline:
-                raise DrystoneError(f"topic {name} does not go.")
-            time.sleep(_POLL)
+        self._wait(lambda: name not in admin.list_topics(timeout=_ASK_TIMEOUT).topics, f"topic {name} does not go")
 
     def add_partitions(self, name: str, total: int) -> None:
         """Give a topic more partitions: `total` of them."""
         admin = self.admin()
         admin.create_partitions([NewPartitions(name, total)])[name].result(_ASK_TIMEOUT)
+        self._wait(lambda: _led(admin, name) == total, f"a new partition of {name} has no leader")
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Delete a partition's messages before an offset, as retention would."""
@@ -144,7 +170,8 @@ class KafkaBroker:
 
     def producer(self, transactional_id: str = "", **config: Any) -> Producer:
         """Return a producer that loses nothing; with an id it is transactional, and ready for its first transaction."""
-        settings = {"bootstrap.servers": self.bootstrap_servers, "acks": "all", "enable.idempotence": True}
+        settings: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "log_level": _LOG_LEVEL}
+        settings |= {"acks": "all", "enable.idempotence": True}
         settings |= {key.replace("_", "."): value for key, value in config.items()}
         if not transactional_id:
             return Producer(settings)
@@ -152,19 +179,31 @@ class KafkaBroker:
         producer.init_transactions(_ASK_TIMEOUT)
         return producer
 
+    @staticmethod
+    def _wait(there: Callable[[], bool], otherwise: str) -> None:
+        """A broker says yes before everybody sees it."""
+        deadline = time.monotonic() + _ASK_TIMEOUT
+        while not there():
+            if time.monotonic() > deadline:
+                raise DrystoneError(f"{otherwise} within {_ASK_TIMEOUT:.0f} s.")
+            time.sleep(_POLL)
+
     def _start(self) -> None:
-        java, jars = _java(), os.pathsep.join(map(str, broker_jars()))
+        command, environment = [_java(), *_JAVA], os.environ | {"CLASSPATH": os.pathsep.join(map(str, broker_jars()))}
         self.folder.mkdir(parents=True, exist_ok=True)
         data, properties = self.folder / "data", self.folder / "server.properties"
-        properties.write_text(_PROPERTIES.format(port=self._port, controller=self._controller, folder=data))
-        command = [java, *_JAVA, "-cp", jars]
+        who = {"user": USER, "password": self.password}
+        properties.write_text(_PROPERTIES.format(**self._ports._asdict(), **who, folder=data))
         with self._log().open("ab") as log:
             if not (data / "meta.properties").exists():
                 cluster = base64.urlsafe_b64encode(b"D" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
                 format_ = [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
-                subprocess.run(format_, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)  # noqa: S603 -- Kafka's own
+                done = subprocess.run(format_, env=environment, stdout=log, stderr=log, check=False)  # noqa: S603 -- Kafka's own
+                if done.returncode:
+                    raise self._failed("format its folder")
             self._process = subprocess.Popen(  # noqa: S603 -- Kafka's own program
                 [*command, "kafka.Kafka", str(properties)],
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -177,7 +216,7 @@ class KafkaBroker:
         deadline = time.monotonic() + _START_TIMEOUT
         while self._process.poll() is None and time.monotonic() < deadline:
             # A client would log each attempt that is refused.
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=5):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._ports.plain), timeout=5):
                 break
             time.sleep(_POLL)
         while self._process.poll() is None and time.monotonic() < deadline:
@@ -185,6 +224,9 @@ class KafkaBroker:
                 self.admin().list_topics(timeout=5)
                 return True
         return False
+
+    def _failed(self, what: str) -> DrystoneError:
+        return DrystoneError(f"Kafka does not {what}: {self._log().read_text(errors='replace')[-_TAIL:]}")
 
     def _log(self) -> Path:
         return self.folder / "broker.log"
@@ -225,6 +267,12 @@ def send(producer: Producer, topic: str, messages: Iterator[Mapping[str, Any]] |
         producer.poll(0)
     if producer.flush(_FLUSH_TIMEOUT) or refused:
         raise DrystoneError(f"Kafka did not take messages for {topic}: {refused[:1] or 'no answer'}")
+
+
+def _led(admin: AdminClient, topic: str) -> int:
+    """Return how many partitions of a topic have a leader."""
+    found = admin.list_topics(timeout=_ASK_TIMEOUT).topics.get(topic)
+    return 0 if found is None else sum(part.leader >= 0 for part in found.partitions.values())
 
 
 def _java() -> str:
