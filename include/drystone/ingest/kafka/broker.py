@@ -74,6 +74,7 @@ class Broker(AbstractContextManager["Broker"]):
     def __init__(self, config: KafkaIngest, group: str, timeout: float = TIMEOUT) -> None:
         """`group`: the consumer group. Raises UsageError for a setting that no client has, or a variable not set."""
         self.servers = config.bootstrap_servers
+        self._where = f"Kafka at {self.servers}"
         self._group = group
         self._timeout = timeout
         self._heard = Heard()
@@ -133,10 +134,11 @@ class Broker(AbstractContextManager["Broker"]):
         """Read a few committed messages from the beginning of each range: what waits there, about how big and old."""
         some = {each: offsets for each, offsets in ranges.items() if offsets.start < offsets.end}
         settings = self._settings | {"group.id": self._group}
+        heard = Heard()
         try:
-            found = sampled(settings, {(*each,): (*offsets,) for each, offsets in some.items()}, self._timeout)
+            found = sampled(settings, {(*each,): (*offsets,) for each, offsets in some.items()}, self._timeout, heard)
         except KafkaException as error:
-            raise self._explained(error, "read messages") from None
+            raise explained(error, self._where, "read messages", heard) from None
         return {each: found.get((*each,), Sample()) for each in ranges}
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
@@ -191,7 +193,7 @@ class Broker(AbstractContextManager["Broker"]):
     def _explained(self, error: Exception, what: str) -> Exception:
         """Return what to raise, with what the client has heard of the cluster meanwhile."""
         self._admin.poll(0)
-        return explained(error, f"Kafka at {self.servers}", what, self._heard)
+        return explained(error, self._where, what, self._heard)
 
 
 def _id(given: object) -> str:

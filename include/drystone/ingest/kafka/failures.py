@@ -43,6 +43,11 @@ class Heard:
         if error.code() != _DOWN or self.last is None:
             self.last = error
 
+    @property
+    def final(self) -> Told | None:
+        """What was told, if waiting does not help: rights are wrong, or the topic is gone."""
+        return self.last if self.last is not None and self.last.code() in _ACCESS | _GONE else None
+
 
 def explained(error: Exception, where: str, what: str, heard: Heard) -> DrystoneError:
     """Return what to raise for an error of a client that was asked to do `what`."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from drystone.ingest.kafka.failures import Heard
+
 MESSAGES = 100
 """How many messages of a partition are looked at, at most."""
 _BATCH = 1000
@@ -56,12 +58,12 @@ class _Look:
 
 
 def sampled(
-    settings: Mapping[str, Any], ranges: Mapping[tuple[str, int], tuple[int, int]], timeout: float
+    settings: Mapping[str, Any], ranges: Mapping[tuple[str, int], tuple[int, int]], timeout: float, heard: Heard
 ) -> dict[tuple[str, int], Sample]:
     """Return a sample of each range of offsets [start, end), by topic and partition.
 
-    `settings`: the client's, with a group that it never joins. `timeout` (s): for all of them together. Raises the
-    client's own KafkaException, also if the time is over.
+    `settings`: the client's, with a group that it never joins. `timeout` (s): for all of them together. `heard`: takes
+    what the client tells meanwhile. Raises the client's own KafkaException, also if the time is over.
     """
     looks = {each: _Look(*offsets) for each, offsets in ranges.items()}
     if not looks:
@@ -69,6 +71,7 @@ def sampled(
     consumer = Consumer(
         dict(settings)
         | {
+            "error_cb": heard,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
@@ -83,15 +86,17 @@ def sampled(
     )
     try:
         consumer.assign([TopicPartition(*each, look.start) for each, look in looks.items()])
-        _read(consumer, looks, time.monotonic() + timeout)
+        _read(consumer, looks, time.monotonic() + timeout, heard)
     finally:
         consumer.close()
     return {each: look.sample() for each, look in looks.items()}
 
 
-def _read(consumer: Consumer, looks: Mapping[tuple[str, int], _Look], deadline: float) -> None:
+def _read(consumer: Consumer, looks: Mapping[tuple[str, int], _Look], deadline: float, heard: Heard) -> None:
     waiting = set(looks)
     while waiting:
+        if heard.final is not None:
+            raise KafkaException(heard.final)
         if time.monotonic() > deadline:
             late = ", ".join(f"{topic}-{number}" for topic, number in sorted(waiting)[:3])
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no message of {late} came in time"))  # noqa: SLF001
