@@ -186,7 +186,16 @@ SECTIONS = {
     "TimesConfig": "`streams.<name>.times`",
     "FilesIngest": "`streams.<name>.ingest` of files",
     "KafkaIngest": "`streams.<name>.ingest` of Kafka",
-    "ParserConfig": "`streams.<name>.ingest.parser`",
+    "JsonParser": "`streams.<name>.ingest.parser` of JSON",
+    "AvroParser": "`streams.<name>.ingest.parser` of Avro",
+    "ProtobufParser": "`streams.<name>.ingest.parser` of Protocol Buffers",
+    "MessagePackParser": "`streams.<name>.ingest.parser` of MessagePack",
+    "DelimitedParser": "`streams.<name>.ingest.parser` of delimited text",
+    "RegexParser": "`streams.<name>.ingest.parser` of other text",
+    "OwnParser": "`streams.<name>.ingest.parser` of an own format",
+    "FieldAt": "`streams.<name>.ingest.parser.fields.<column>`",
+    "TimeAt": "`streams.<name>.ingest.parser.time`",
+    "SplitBy": "`streams.<name>.ingest.parser.split`",
     "DeadLetters": "`streams.<name>.ingest` of dead letters",
     "Compaction": "`streams.<name>.compaction`",
     "Retention": "`streams.<name>.retention`",
@@ -266,7 +275,8 @@ def _default(key: str, field: dict[str, Any], model: dict[str, Any]) -> str:
         return "needed"
     if "default" not in field or isinstance(field["default"], dict):
         return ""
-    return f"`{json.dumps(field['default']).strip(chr(34))}`"
+    default = field["default"]
+    return f"`{default if isinstance(default, str) else json.dumps(default)}`"
 
 
 def _meaning(field: dict[str, Any]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import UnionType
-from typing import Any, get_args
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -47,24 +47,32 @@ def _keys(model: type[BaseModel], parts: Sequence[str], document: Any) -> list[s
     """Return the keys that the section at this path of a document may have."""
     section: Any = model
     for part in parts:
-        document = document[part]
+        document = document[int(part) if isinstance(document, list) else part]
         if isinstance(section, type) and issubclass(section, BaseModel):
             names = {field.alias or name: field.annotation for name, field in section.model_fields.items()}
             section = _chosen(names.get(part), document)
         else:
-            section = section.__args__[-1]  # A dictionary's values.
+            section = _chosen(section.__args__[0 if section.__origin__ is tuple else -1], document)
     return [field.alias or name for name, field in section.model_fields.items()]
 
 
 def _chosen(annotation: Any, value: Any) -> Any:
-    """Return what a value was held to where several sections are possible: the one of its kind, or any but None."""
-    if not isinstance(annotation, UnionType):
-        return annotation
-    sections = [each for each in get_args(annotation) if each is not type(None)]
-    of_kind = (each for each in sections if value.get("kind") in get_args(_kind(each)))
-    return next(of_kind, sections[0])
+    """Return what a value was held to where several sections are possible: the one of its kind, or the only one.
+
+    What tells sections apart is their `kind`, or else their `format`; the last is for a value that no other names.
+    """
+    sections = list(_sections(annotation))
+    if len(sections) < 2:  # noqa: PLR2004 - there is nothing to choose
+        return next(iter(sections), annotation)
+    tag = "kind" if all("kind" in each.model_fields for each in sections) else "format"
+    of_kind = (each for each in sections if value.get(tag) in get_args(each.model_fields[tag].annotation))
+    return next(of_kind, sections[-1] if tag == "format" else sections[0])
 
 
-def _kind(section: Any) -> Any:
-    fields = getattr(section, "model_fields", {})
-    return fields["kind"].annotation if "kind" in fields else None
+def _sections(annotation: Any) -> Iterator[Any]:
+    """Yield the sections that an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) in {Annotated, Union, UnionType}:
+        for each in get_args(annotation):
+            yield from _sections(each)

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from drystone.config.durations import Duration, Size
-from drystone.config.parser import ParserConfig
+from drystone.config.parser import AnyParser
 from drystone.config.section import Day, Section
 
 POSITION: Mapping[str, str] = {"kafka_topic": "string", "kafka_partition": "int32", "kafka_offset": "int64"}
@@ -91,7 +91,7 @@ class KafkaIngest(Section):
     """The stream that takes messages which cannot be parsed; needed by `group: partition`."""
     max_bad_fraction: float = Field(0.01, ge=0, le=1)
     """If more than this part of a plan's messages cannot be parsed, nothing of it is uploaded, and the run fails."""
-    parser: ParserConfig | None = None
+    parser: AnyParser | None = None
     """How messages are parsed; needed by `group: partition`."""
     client: dict[str, str] = Field(default_factory=dict)
     """More settings of the driver's client, by librdkafka's names; `${NAME}` stands for an environment variable."""

@@ -290,6 +290,13 @@ class StreamConfig(Section):
                 raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _parser_fits(self) -> Self:
+        parser = self.ingest.parser if isinstance(self.ingest, KafkaIngest) else None
+        if parser is not None and (complaint := parser.complaint(self.parsed_columns, self.time_column)):
+            raise ValueError(f"ingest.parser.{complaint}")
+        return self
+
     @property
     def files(self) -> FilesIngest:
         """How the stream's files are read; raises UsageError if its rows come from somewhere else."""
