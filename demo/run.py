@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import flights
+from follow import follow
 from home import BUILD, DATA, STREAM, airflow_home, stop_on_signals, unpause
 from place import Place, place
 from shares import split
-from show import Progress, proof, say, table, tell_stage
+from show import proof, say, table, tell_stage
 from stages import Expected, Stage, take
 from watch import Watch
 
@@ -28,7 +29,6 @@ from drystone.jobs import JobResult
 from drystone.testing.airflow_home import AirflowHome
 from drystone.testing.airflow_rest import AirflowClient, AirflowError, Task
 
-RUN_SECONDS = 1200.0
 BOUNDARIES = {"minor_ready": "minor", "major_ready": "major", "mark": "mark", "sweep": "sweep"}
 """The lifecycle's tasks that end a stage."""
 
@@ -73,16 +73,8 @@ class Demo:
         self._follow("lifecycle", "lifecycle", run_id, seen)
 
     def _follow(self, workflow: str, name: str, run_id: str, seen: Callable[[list[Task]], None] | None = None) -> None:
-        dag_id, progress, tasks = f"{STREAM}__{workflow}", Progress(name), []
-        for tasks in self._client.follow(dag_id, run_id, RUN_SECONDS):
-            progress.tell(tasks)
-            if seen:
-                seen(tasks)
+        tasks = follow(self._client, f"{STREAM}__{workflow}", run_id, name, seen)
         self.sensors += [task for task in tasks if task.task_id.endswith(("ready", "delay"))]
-        if self._client.run(dag_id, run_id)["state"] != "success":
-            bad = [task for task in tasks if task.state == "failed"]
-            logs = [f"--- {task.name}\n{self._client.log(dag_id, run_id, task)[-3000:]}" for task in bad]
-            raise AirflowError("\n".join([f"{name} failed", *logs]))
 
     def _end(self, name: str) -> None:
         now = time.monotonic()

@@ -13,7 +13,6 @@ from drystone.ingest.kafka.failures import Heard
 
 MESSAGES = 100
 """How many messages of a partition are looked at, at most."""
-_BATCH = 1000
 _POLL = 0.5
 
 
@@ -100,14 +99,16 @@ def _read(consumer: Consumer, looks: Mapping[tuple[str, int], _Look], deadline: 
         if time.monotonic() > deadline:
             late = ", ".join(f"{topic}-{number}" for topic, number in sorted(waiting)[:3])
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no message of {late} came in time"))  # noqa: SLF001
-        for message in consumer.consume(_BATCH, _POLL):
-            error = message.error()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
-                raise KafkaException(error)
-            each = (str(message.topic()), int(message.partition() or 0))
-            if each in waiting and (error is not None or looks[each].take(message)):
-                waiting.discard(each)
-                consumer.incremental_unassign([TopicPartition(*each)])
+        message = consumer.poll(_POLL)
+        if message is None:
+            continue
+        error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+            raise KafkaException(error)
+        each = (str(message.topic()), int(message.partition() or 0))
+        if each in waiting and (error is not None or looks[each].take(message)):
+            waiting.discard(each)
+            consumer.incremental_unassign([TopicPartition(*each)])
 
 
 def _size(message: Message) -> int:
