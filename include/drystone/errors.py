@@ -115,3 +115,17 @@ class HeldError(DrystoneError):
     """Another remover has the lease, or a hold keeps removers off."""
 
     retryable = True
+
+
+class LostMessagesError(InputError):
+    """Kafka no longer has messages that are in no block; the message names their offsets."""
+
+
+class LagError(DrystoneError):
+    """Messages have been waiting for longer than the stream's `max_lag`; what could be done was done."""
+
+
+class GivenUpError(DrystoneError):
+    """Another run gave up the plan that this one was at; what it uploaded counts for nothing."""
+
+    retryable = True

@@ -240,6 +240,8 @@ class JobResult(_Model):
     summary: dict[str, int | str] = Field(default_factory=dict)
     blocks: list[str] = Field(default_factory=list)
     """ULIDs of the blocks that it uploaded, marked or deleted."""
+    other_blocks: dict[str, list[str]] = Field(default_factory=dict)
+    """ULIDs of the blocks that it uploaded to other streams, by stream: dead letters."""
     plan_key: str | None = None
     batches: list[Batch] = Field(default_factory=list)
     report: str = ""

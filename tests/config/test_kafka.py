@@ -106,6 +106,7 @@ WRONG: list[tuple[str, object, str, str]] = [
     (f"{FLIGHTS}.ingest.start", "now", f"{FLIGHTS}.ingest.start", "'earliest' or 'latest'"),
     (f"{FLIGHTS}.ingest.max_bytes", 200, f"{FLIGHTS}.ingest.max_bytes", "such as 128MiB"),
     (f"{FLIGHTS}.ingest.max_bad_fraction", 1.5, f"{FLIGHTS}.ingest.max_bad_fraction", "less than or equal to 1"),
+    (f"{FLIGHTS}.ingest.max_lag", "59min", f"{FLIGHTS}.ingest", "max_lag must not be less than max_age"),
     (f"{FLIGHTS}.ingest.client", {"a": 1}, f"{FLIGHTS}.ingest.client.a", "must be text: put it into quotes"),
     (f"{FLIGHTS}.ingest.pth", "x", f"{FLIGHTS}.ingest.pth", "unknown key; known here: kind, group, bootstrap_servers"),
     (f"{FLIGHTS}.ingest.parser", "-", f"{FLIGHTS}.ingest", "group partition needs parser"),

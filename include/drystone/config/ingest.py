@@ -104,6 +104,9 @@ class KafkaIngest(Section):
 
     @model_validator(mode="after")
     def _group_fits(self) -> Self:
+        if self.max_lag is not None and self.max_lag < self.max_age:
+            msg = "max_lag must not be less than max_age: messages may wait for that long"
+            raise ValueError(msg)
         own = ("parser", "dead_letters")
         if self.group == "partition":
             if missing := [name for name in own if getattr(self, name) is None]:

@@ -112,6 +112,7 @@ def run(
         work_ms=ended - started,
         summary=outcome.summary,
         blocks=outcome.blocks,
+        other_blocks=outcome.other_blocks,
         plan_key=outcome.plan_key,
         batches=outcome.batches,
         report="\n".join([*outcome.report, *outcome.failures]),

@@ -8,7 +8,7 @@ nothing is uploaded of a plan that is refused, and whoever does it again comes t
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -63,6 +63,7 @@ class PlanBuilder:
 
     `plans`: by topic and partition. `parser`: None for a backup. `dead`: where messages go that give no row. Slices in
     `present` have a block already and are passed over. `memory`: bytes that a task may take, whatever a plan's size.
+    `confirm`: called when a plan's messages were read and nothing is uploaded; raises if they may be another topic's.
 
     Raises InputError where too many messages are bad, or one is larger than memory allows; InvariantError where another
     attempt came to other slices; and what `upload_block` raises. Blocks that are there by then stay: they are right.
@@ -77,6 +78,7 @@ class PlanBuilder:
     present: frozenset[str]
     memory: int
     clock: Clock
+    confirm: Callable[[Plan], None] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run in a task over batches of MESSAGES, each plan's together; what is yielded has one column, `result`."""
@@ -94,6 +96,8 @@ class PlanBuilder:
             intake = Intake(plan, self.main, self.dead, self.parser, spools, self.memory)
             for batch in batches:
                 intake.take(batch)
+            if self.confirm is not None:
+                self.confirm(plan)
             intake.check(self.max_bad_fraction)
             slots = spools.extents()
             slices = {slot: self._slice(plan, slot, extent) for slot, extent in slots.items()}

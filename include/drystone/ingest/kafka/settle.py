@@ -5,15 +5,15 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from drystone.bucket.protocol import Bucket
-from drystone.errors import InputError, InvariantError, ObjectExistsError, ObjectMissingError
+from drystone.errors import GivenUpError, InputError, InvariantError, ObjectExistsError, ObjectMissingError
 from drystone.ingest.kafka.plans import Plan, Slices
 
 
 def settle_slices(bucket: Bucket, plan: Plan, mine: Slices) -> None:
     """Say what the plan came to; another attempt must have come to the same.
 
-    Raises InvariantError if it did not: then nothing may be uploaded, for readers would get some of both. The same
-    where the plan was given up in the meantime.
+    Raises InvariantError if it did not: then nothing may be uploaded, for readers would get some of both. GivenUpError
+    if the plan was given up in the meantime.
     """
     try:
         bucket.create(plan.slices_key, mine.to_json())
@@ -27,7 +27,7 @@ def settle_slices(bucket: Bucket, plan: Plan, mine: Slices) -> None:
     if there == mine:
         return
     if not there.slices and not there.messages:
-        raise InvariantError(f"plan {plan} was given up by another run.", "Nothing was uploaded; the next run goes on.")
+        raise GivenUpError(f"plan {plan} was given up by another run.", "Nothing was uploaded; the next run goes on.")
     what = f"{there.messages} messages in {len(there.slices)} slices, now {mine.messages} in {len(mine.slices)}"
     msg = f"plan {plan} came to other slices before: {what}."
     raise InvariantError(msg, "Its parser does not do the same each time: change its digest, which plans it anew.")

@@ -1,0 +1,69 @@
+"""What a task answers for a plan: what it made of it, or why it refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+from pydantic import BaseModel, TypeAdapter
+
+from drystone.errors import DrystoneError, InputError, InvariantError
+from drystone.ingest.kafka.build import BuiltPlan
+
+Build = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class Refused(BaseModel):
+    """Why nothing was uploaded of a plan: its messages are wrong, or (`invariant`) what must hold does not."""
+
+    topic: str
+    partition: int
+    refused: str
+    next_step: str = ""
+    invariant: bool = False
+
+    @property
+    def error(self) -> DrystoneError:
+        """The error that the task met."""
+        return (InvariantError if self.invariant else InputError)(self.refused, self.next_step)
+
+
+Answer = BuiltPlan | Refused
+_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A builder for a task that has one plan: what is wrong with its messages is an answer, and no failure.
+
+    A task that fails is tried again by Spark, and ends the job of all plans when it has failed often enough. That is
+    right for a store that does not answer, and wrong for messages, which do not get better.
+    """
+
+    build: Build
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run in a task; what is yielded has one column of text, `result`: an answer."""
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        try:
+            yield from self.build(chain([first], batches))
+        except (InputError, InvariantError) as error:
+            for _ in batches:  # Spark wants to be rid of them.
+                pass
+            refused = Refused(
+                topic=first.column("topic")[0].as_py(),
+                partition=first.column("partition")[0].as_py(),
+                refused=error.message,
+                next_step=error.next_step,
+                invariant=isinstance(error, InvariantError),
+            )
+            yield pa.RecordBatch.from_pydict({"result": [refused.model_dump_json()]})
+
+
+def parse_answer(raw: str) -> Answer:
+    """Return the answer in a line of JSON."""
+    return _ANSWER.validate_json(raw)
