@@ -10,26 +10,18 @@ import flights
 import pyarrow as pa
 import pytest
 from flight_streams import Flights, make_stream
+from kafka_streams import spark_options
 from pyspark.sql import SparkSession
 from small_streams import Small, make_small
 
 from drystone.spark import session
 
-OPTIONS = " ".join(
-    f"--conf {setting}"
-    for setting in (
-        "spark.ui.enabled=false",
-        "spark.sql.shuffle.partitions=4",
-        "spark.driver.extraJavaOptions='-XX:+UseSerialGC -XX:TieredStopAtLevel=1'",
-    )
-)
-"""Two tasks at once, and each is tried up to three times."""
-
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark for all tests: it takes seconds to start."""
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[2,3] {OPTIONS} pyspark-shell"
+    # Two tasks at once, and each is tried up to three times.
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[2,3] {spark_options()} pyspark-shell"
     started, _ = session.start("tests")
     yield started
     started.stop()

@@ -14,17 +14,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
 
 from drystone.block.folder import Folder
-from drystone.block.schema import Column as SchemaColumn
 from drystone.block.schema import Schema
+from drystone.config.ingest import KafkaIngest
 from drystone.config.model import StreamConfig
 from drystone.engine.outcome import Outcome
-from drystone.engine.record import keep_schema, read_schema
-from drystone.errors import InputError, StreamChangeError, UsageError
+from drystone.engine.record import keep_schema
+from drystone.engine.schemas import fitting_schema, known_schema
+from drystone.errors import InputError, UsageError
 from drystone.ingest import files as ingest
 from drystone.ingest.blocks import BlockBuilder, BuiltSource, sources_of
 from drystone.ingest.files import PlannedFile
 from drystone.jobs import UploadRequest
-from drystone.rows.arrow_schema import from_arrow, settle, unify
+from drystone.rows.arrow_schema import from_arrow, settle
+from drystone.spark import kafka
 from drystone.spark.context import JobContext
 from drystone.spark.paths import plain_path
 from drystone.spark.types import ddl, spark_type
@@ -38,7 +40,9 @@ _READER_OPTIONS = {
 
 
 def run(job: JobContext, request: UploadRequest) -> Outcome:
-    """Plan, upload and commit the files that the request names; what was done before is left as it is."""
+    """Plan, upload and commit what the request names, files or messages; what was done before is left as it is."""
+    if isinstance(job.config.ingest, KafkaIngest):
+        return kafka.run(job, request)
     found = _find(job, request)
     if job.dry_run:
         return _dry_run(found)
@@ -59,7 +63,7 @@ def _dry_run(found: list[Path]) -> Outcome:
 
 
 def _upload(job: JobContext, todo: Sequence[PlannedFile], folders: Collection[Folder]) -> list[BuiltSource]:
-    frame, schema = _typed(_load(job.spark, job.config, _locations(todo)), job.config, _known_schema(job, folders))
+    frame, schema = _typed(_load(job.spark, job.config, _locations(todo)), job.config, _known(job, folders))
     builder = BlockBuilder(
         bucket=job.bucket,
         stream=job.stream,
@@ -86,7 +90,7 @@ def read_files(job: JobContext, paths: Sequence[Path]) -> tuple[DataFrame, Schem
     Raises InputError and StreamChangeError as an ingest does.
     """
     folders = job.tracker.observe(job.clock()).folders.values()
-    return _typed(_load(job.spark, job.config, paths), job.config, _known_schema(job, folders))
+    return _typed(_load(job.spark, job.config, paths), job.config, _known(job, folders))
 
 
 def _locations(files: Sequence[PlannedFile]) -> list[Path]:
@@ -149,18 +153,8 @@ def _schema(config: StreamConfig, frame: DataFrame, known: Schema) -> Schema:
             msg = f"the time column {config.time_column} was not inferred as a time."
             raise InputError(msg, "Give the stream a schema, or make a timestamp of it with `derive`.")
         return found
-    own = Schema(columns=tuple(SchemaColumn(name=name, type=kind) for name, kind in config.columns.items()))
-    try:
-        unify([known, own])
-    except InputError as error:
-        way_out = "Put the old type back, or raise `generation`, which keeps old and new blocks apart."
-        raise StreamChangeError(f"the schema has changed: {error.message}", way_out) from None
-    return own
+    return fitting_schema(config, known)
 
 
-def _known_schema(job: JobContext, folders: Iterable[Folder]) -> Schema:
-    """Return the schema that holds the rows of all blocks of this generation."""
-    extensions = (folder.meta.drystone for folder in folders if folder.meta is not None)
-    ours = (each for each in extensions if each is not None and each.generation == job.config.generation)
-    fingerprints = dict.fromkeys(each.schema_fingerprint for each in ours)
-    return unify(read_schema(job.bucket, job.stream, each) for each in fingerprints)
+def _known(job: JobContext, folders: Iterable[Folder]) -> Schema:
+    return known_schema(job.bucket, job.stream, folders, job.config.generation)

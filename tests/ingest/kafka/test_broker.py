@@ -12,8 +12,9 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 
 from drystone.config.ingest import KafkaIngest
 from drystone.errors import DrystoneError, KafkaAccessError, KafkaError, UsageError
-from drystone.ingest.kafka.broker import Broker, Offsets, Partition
-from drystone.ingest.kafka.sampling import MESSAGES, Sample
+from drystone.ingest.kafka.broker import Broker
+from drystone.ingest.kafka.log import Offsets, Partition, Sample
+from drystone.ingest.kafka.sampling import MESSAGES
 from drystone.ingest.kafka.settings import filled
 from drystone.testing.kafka import USER, KafkaBroker, send
 from drystone.testing.processes import free_port

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -25,43 +24,14 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from drystone.config.ingest import KafkaIngest
 from drystone.errors import UsageError
 from drystone.ingest.kafka.failures import Heard, explained
-from drystone.ingest.kafka.sampling import Sample, sampled
+from drystone.ingest.kafka.log import Offsets, Partition, Sample, Topic
+from drystone.ingest.kafka.sampling import sampled
 from drystone.ingest.kafka.settings import filled
 
 TIMEOUT = 20.0
 """How long (s) an answer is waited for."""
 
 _T = TypeVar("_T")
-
-
-class Partition(NamedTuple):
-    """A partition of a topic, by the topic's name."""
-
-    topic: str
-    number: int
-
-    def __str__(self) -> str:
-        """Return what people call it."""
-        return f"{self.topic}-{self.number}"
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic: `id` is its UUID as Kafka shows it (base64 for addresses); one that is made again has another."""
-
-    name: str
-    id: str
-    partitions: tuple[int, ...]
-
-
-class Offsets(NamedTuple):
-    """What a partition has for a reader of committed messages: offsets [start, end).
-
-    `start`: the first that retention has left. `end`: the last stable offset: before it nothing is undecided.
-    """
-
-    start: int
-    end: int
 
 
 class Broker(AbstractContextManager["Broker"]):

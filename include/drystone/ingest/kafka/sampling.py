@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from drystone.ingest.kafka.failures import Heard
+from drystone.ingest.kafka.log import Sample
 
 MESSAGES = 100
 """How many messages of a partition are looked at, at most."""
 _POLL = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What waits at the beginning of a range; nothing is known if there is no committed message in it.
-
-    `mean_bytes`: bytes of keys, values and headers per offset, so that gaps between offsets weigh nothing.
-    `oldest`: the smallest timestamp (ms since the epoch) among those messages; None if they have none.
-    """
-
-    messages: int = 0
-    mean_bytes: float = 0.0
-    oldest: int | None = None
 
 
 class _Look:
