@@ -7,7 +7,15 @@ import re
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from drystone.errors import BucketError, DrystoneError, InputError, SourceChangedError, UploadTimeoutError
+from drystone.errors import (
+    BucketError,
+    DrystoneError,
+    GivenUpError,
+    InputError,
+    KafkaError,
+    SourceChangedError,
+    UploadTimeoutError,
+)
 
 _INPUT = (
     "MALFORMED_RECORD",
@@ -29,7 +37,8 @@ _BROKEN_FILE = re.compile(
 """A file that is cut off, not what its name says, or has another header than the others."""
 _CALLING = "An error occurred while calling"
 _RAISED = re.compile(r"drystone: ([^\n]*)")
-_OURS = {error.__name__: error for error in (BucketError, InputError, SourceChangedError, UploadTimeoutError)}
+_RAISED_IN_TASKS = (BucketError, GivenUpError, InputError, KafkaError, SourceChangedError, UploadTimeoutError)
+_OURS = {error.__name__: error for error in _RAISED_IN_TASKS}
 _FROM_WORKER = re.compile(r"drystone\.errors\.(\w+): ([^\n]*)")
 
 

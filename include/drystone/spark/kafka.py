@@ -84,7 +84,7 @@ class _Tasks:
             bucket=self.job.bucket,
             plans={(plan.topic, plan.partition): plan for plan in plans},
             main=self._target(self.job.stream, self.job.config, self.job.tracker),
-            dead=self.dead and self._target(self.dead.name, self.dead.config, self.dead.tracker),
+            dead=None if self.dead is None else self._target(self.dead.name, self.dead.config, self.dead.tracker),
             parser=self.parser,
             max_bad_fraction=config.max_bad_fraction,
             present=present,

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drystone.bucket.memory import MemoryBucket
-from drystone.errors import InputError, InvariantError
+from drystone.errors import GivenUpError, InputError, InvariantError
 from drystone.ingest.kafka.build import BuiltPlan, PlanBuilder
 from drystone.ingest.kafka.headers import from_text
 from drystone.ingest.kafka.plans import Plan, Slices
@@ -275,7 +275,7 @@ def test_a_plan_that_was_given_up_uploads_nothing(bench: Bench) -> None:
     """Whoever gives a plan up writes empty slices first: a zombie that comes later finds them."""
     mine = plan("raw", 0, 200, NOW)
     bench.bucket.create(mine.slices_key, Slices(attempt=0, slices=(), messages=0, bad=0).to_json())
-    with pytest.raises(InvariantError, match="given up by another run"):
+    with pytest.raises(GivenUpError, match="given up by another run"):
         _run(bench.backup(mine), batches(_raw(10)))
     assert not bench.rows("raw")
 

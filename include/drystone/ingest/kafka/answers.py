@@ -9,25 +9,27 @@ from itertools import chain
 import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter
 
-from drystone.errors import DrystoneError, InputError, InvariantError
+from drystone.errors import DrystoneError, GivenUpError, InputError, InvariantError
 from drystone.ingest.kafka.build import BuiltPlan
 
+_ANSWERED = {error.__name__: error for error in (InputError, InvariantError, GivenUpError)}
+"""What another attempt at the task would meet again."""
 Build = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Refused(BaseModel):
-    """Why nothing was uploaded of a plan: its messages are wrong, or (`invariant`) what must hold does not."""
+    """Why nothing was uploaded of a plan: the error that its task met."""
 
     topic: str
     partition: int
+    kind: str
     refused: str
     next_step: str = ""
-    invariant: bool = False
 
     @property
     def error(self) -> DrystoneError:
         """The error that the task met."""
-        return (InvariantError if self.invariant else InputError)(self.refused, self.next_step)
+        return _ANSWERED[self.kind](self.refused, self.next_step)
 
 
 Answer = BuiltPlan | Refused
@@ -51,15 +53,15 @@ class Answering:
             return
         try:
             yield from self.build(chain([first], batches))
-        except (InputError, InvariantError) as error:
+        except tuple(_ANSWERED.values()) as error:
             for _ in batches:  # Spark wants to be rid of them.
                 pass
             refused = Refused(
                 topic=first.column("topic")[0].as_py(),
                 partition=first.column("partition")[0].as_py(),
+                kind=next(name for name, kind in _ANSWERED.items() if isinstance(error, kind)),
                 refused=error.message,
                 next_step=error.next_step,
-                invariant=isinstance(error, InvariantError),
             )
             yield pa.RecordBatch.from_pydict({"result": [refused.model_dump_json()]})
 
