@@ -23,6 +23,7 @@ from drystone.block.schema import Schema
 from drystone.bucket.probed import ProbeReport
 from drystone.cli.app import app
 from drystone.config.schema import json_schema
+from drystone.ingest.export.records import ExportDone, ExportHead, ExportPlan, ExportRecord
 from drystone.ingest.files import FileDone, FilePlan
 from drystone.ingest.kafka.plans import Done, Head, Root, Slices
 from drystone.ingest.kafka.plans import Plan as KafkaPlan
@@ -59,6 +60,10 @@ FORMATS: dict[str, type[BaseModel]] = {
     "kafka-slices": Slices,
     "kafka-done": Done,
     "kafka-head": Head,
+    "export": ExportRecord,
+    "export-plan": ExportPlan,
+    "export-done": ExportDone,
+    "export-head": ExportHead,
     "journal": Attempt,
     "hold": Hold,
     "lease": Lease,
@@ -196,6 +201,7 @@ SECTIONS = {
     "FieldAt": "`streams.<name>.ingest.parser.fields.<column>`",
     "TimeAt": "`streams.<name>.ingest.parser.time`",
     "SplitBy": "`streams.<name>.ingest.parser.split`",
+    "ExportConfig": "`streams.<name>.ingest.export`",
     "DeadLetters": "`streams.<name>.ingest` of dead letters",
     "Compaction": "`streams.<name>.compaction`",
     "Retention": "`streams.<name>.retention`",

@@ -24,7 +24,7 @@ from drystone.block.meta import Ulid
 from drystone.block.predicates import Predicate
 from drystone.errors import UsageError
 
-Verb = Literal["upload", "detect", "compact", "mark", "sweep", "repair", "verify"]
+Verb = Literal["upload", "detect", "compact", "mark", "sweep", "repair", "verify", "export"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 Step = Literal["retain", "retire", "erase", "hold", "release", "unmark", "receipt"]
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -149,6 +149,16 @@ class VerifyRequest(_Model):
     block: Ulid | None = None
 
 
+class ExportRequest(_Model):
+    """Export what is not exported yet, of the topics whose whole names fit `topics` (default: all).
+
+    `again`: everything that was ever committed, from the beginning: files that are missing are written anew.
+    """
+
+    topics: str | None = Field(None, min_length=1)
+    again: bool = False
+
+
 REQUESTS: dict[Verb, type[_Model]] = {
     "upload": UploadRequest,
     "detect": DetectRequest,
@@ -157,6 +167,7 @@ REQUESTS: dict[Verb, type[_Model]] = {
     "sweep": SweepRequest,
     "repair": RepairRequest,
     "verify": VerifyRequest,
+    "export": ExportRequest,
 }
 
 

@@ -12,7 +12,7 @@ from messages import SYNC, Message, write
 from pyspark.sql import SparkSession
 from sequence_files import HEADER
 
-from drystone.ingest.formats.registry import Format
+from drystone.config.export import Format
 
 pytestmark = pytest.mark.spark
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from drystone.ingest.formats.delimited import Compression
+from drystone.config.export import Compression, Format
 from drystone.ingest.formats.protocol import COLUMNS
-from drystone.ingest.formats.registry import Format, open_writer
+from drystone.ingest.formats.registry import open_writer
 
 SYNC = bytes(range(16))
 PATIENT = settings(deadline=None)

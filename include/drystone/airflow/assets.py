@@ -13,6 +13,11 @@ def ingested(stream: str) -> Asset:
     return Asset(name=f"{stream}.ingested", group=GROUP)
 
 
+def exported(stream: str) -> Asset:
+    """The asset whose events say that messages of `stream` were copied to files."""
+    return Asset(name=f"{stream}.exported", group=GROUP)
+
+
 def maintained(stream: str) -> Asset:
     """The asset whose events carry the report of a lifecycle run of `stream`."""
     return Asset(name=f"{stream}.maintained", group=GROUP)

@@ -5,6 +5,7 @@ A stream owns `<stream>/`. Blocks are folders named by a ULID; all else of Dryst
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from drystone import ulids
@@ -113,9 +114,19 @@ def file_plans(stream: str, generation: int) -> str:
     return f"{stream}/.ingest/{generation}/files/"
 
 
+def ingests(stream: str) -> str:
+    """The prefix of the ingest plans of all generations."""
+    return f"{stream}/.ingest/"
+
+
+def kafka_topics(stream: str, generation: int) -> str:
+    """The prefix of what is known of all topics of Kafka."""
+    return f"{stream}/.ingest/{generation}/"
+
+
 def kafka_topic(stream: str, generation: int, topic_id: str) -> str:
     """The prefix of what is known of a topic of Kafka, by its UUID: a topic that is made again is another one."""
-    return f"{stream}/.ingest/{generation}/{topic_id}/"
+    return f"{kafka_topics(stream, generation)}{topic_id}/"
 
 
 def kafka_root(stream: str, generation: int, topic_id: str) -> str:
@@ -132,6 +143,16 @@ def kafka_plan(stream: str, generation: int, topic_id: str, partition: int, star
     """The ingest plan of a partition's offsets from `start` on, without a suffix; they sort by offset."""
     again = f".{attempt}" if attempt else ""
     return f"{kafka_topic(stream, generation, topic_id)}{partition}/{start:020d}{again}"
+
+
+def exports(stream: str, generation: int | None = None) -> str:
+    """The prefix of what is known of a stream's exports, or of those of one generation."""
+    return f"{stream}/.exports/" if generation is None else f"{stream}/.exports/{generation}/"
+
+
+def export(stream: str, generation: int, prefix: str) -> str:
+    """The prefix of what is known of an export to `prefix`."""
+    return f"{exports(stream, generation)}{hashlib.sha256(prefix.encode()).hexdigest()[:16]}/"
 
 
 def parse_block(key: str, stream: str) -> tuple[str, str] | None:

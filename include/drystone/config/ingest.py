@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from drystone.config.durations import Duration, Size
+from drystone.config.export import ExportConfig
 from drystone.config.parser import AnyParser
 from drystone.config.section import Day, Section
 
@@ -97,6 +98,8 @@ class KafkaIngest(Section):
     """More settings of the driver's client, by librdkafka's names; `${NAME}` stands for an environment variable."""
     spark: dict[str, str] = Field(default_factory=dict)
     """More options of Spark's Kafka source, by Spark's names; `${NAME}` stands for an environment variable."""
+    export: ExportConfig | None = None
+    """Copies of the messages in Secor's files, of `group: backup`."""
     schedule: str | None = None
     """A cron expression or `@hourly` and the like; None: started by hand."""
     start_date: Day = "2024-01-01"
@@ -106,6 +109,9 @@ class KafkaIngest(Section):
     def _group_fits(self) -> Self:
         if self.max_lag is not None and self.max_lag < self.max_age:
             msg = "max_lag must not be less than max_age: messages may wait for that long"
+            raise ValueError(msg)
+        if self.export is not None and self.group != "backup":
+            msg = "export copies messages as they are: it is for group backup"
             raise ValueError(msg)
         own = ("parser", "dead_letters")
         if self.group == "partition":

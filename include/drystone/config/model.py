@@ -353,6 +353,23 @@ class Config(Section):
     """How Spark jobs are submitted."""
 
     @model_validator(mode="after")
+    def _exports_keep_apart(self) -> Self:
+        taken: dict[object, str] = {}
+        for name, stream in self.streams.items():
+            if not isinstance(stream.ingest, KafkaIngest) or stream.ingest.export is None:
+                continue
+            prefix = stream.ingest.export.prefix
+            other = taken.setdefault((stream.bucket, stream.generation, prefix), name)
+            if other != name:
+                why = f"is the one of stream {other}: messages would be there twice"
+            elif prefix.partition("/")[0] in self.streams:
+                why = "begins with the name of a stream: that folder is the stream's own"
+            else:
+                continue
+            raise misplaced(why, ("streams", name, "ingest", "export", "prefix"), prefix)
+        return self
+
+    @model_validator(mode="after")
     def _dead_letters_fit(self) -> Self:
         taken: dict[str, str] = {}
         for name, stream in self.streams.items():

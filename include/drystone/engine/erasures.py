@@ -13,10 +13,10 @@ from drystone import ulids
 from drystone.block import keys, receipt
 from drystone.block.edits import Erase
 from drystone.block.meta import Meta
-from drystone.block.receipt import Elsewhere, Receipt
-from drystone.block.states import Times
-from drystone.bucket.protocol import Bucket, Versioned
+from drystone.block.receipt import Receipt
+from drystone.bucket.protocol import Bucket
 from drystone.engine.count import BlockHits
+from drystone.engine.elsewhere import elsewhere
 from drystone.errors import DrystoneError, ObjectMissingError, UsageError
 from drystone.plan.compaction import CompactionPolicy
 from drystone.plan.edits import Seen
@@ -131,8 +131,8 @@ def receipt_of(bucket: Bucket, seen: Seen, edit: Erase, run: str, clear: frozens
     snapshot = seen.snapshot
     known = known_clear(bucket, snapshot.stream, edit.id) | clear
     remains = check_erasure(snapshot, seen.timeline, seen.times, edit, known)
-    elsewhere = _elsewhere(bucket, snapshot, seen.times, edit)
-    is_open = bool(remains.left) or any(place.state == "open" for place in elsewhere)
+    places = elsewhere(bucket, snapshot, seen.times, edit)
+    is_open = bool(remains.left) or any(place.state == "open" for place in places)
     return Receipt(
         id=ulids.new(snapshot.taken_at),
         stream=snapshot.stream,
@@ -145,7 +145,7 @@ def receipt_of(bucket: Bucket, seen: Seen, edit: Erase, run: str, clear: frozens
         clear=remains.clear,
         left=remains.left,
         uploading=remains.uploading,
-        elsewhere=elsewhere,
+        elsewhere=places,
     )
 
 
@@ -174,33 +174,3 @@ def known_clear(bucket: Bucket, stream: str, edit: str) -> frozenset[str]:
     # Any of them: two runs that look at once do not know of each other, and blocks do not change.
     found = (item.key for item in bucket.list(keys.receipts(stream, edit)))
     return frozenset(ulid for key in found for ulid in receipt.parse(bucket.get(key), key).clear)
-
-
-def _elsewhere(bucket: Bucket, snapshot: Snapshot, times: Times, edit: Erase) -> tuple[Elsewhere, ...]:
-    """Return what there is to say of every place beside the blocks."""
-    seen_by = edit.time + times.clock_skew + times.max_lag
-    pins = [pin for pin in snapshot.pins if pin.expires > snapshot.taken_at and pin.created <= seen_by]
-    owners = ", ".join(sorted({pin.owner for pin in pins}))
-    long_reads = f"long reads that began before it may still see the rows: {owners}" if pins else "no older long read"
-    return (
-        Elsewhere(what="pins", state="open" if pins else "clear", note=long_reads),
-        Elsewhere(what="clones", state="none", note="this version makes no clones of a stream"),
-        Elsewhere(what="backup streams", state="none", note="rows from files are not kept a second time"),
-        Elsewhere(what="dead-letter streams", state="none", note="a file with a bad row is refused as a whole"),
-        _versions(bucket),
-        Elsewhere(
-            what="ingested files", state="unknown", note="they are not Drystone's: erase the rows there yourself"
-        ),
-        Elsewhere(what="the request", state="unknown", note="the edit and the log keep its predicate and its reason"),
-    )
-
-
-def _versions(bucket: Bucket) -> Elsewhere:
-    what = "old object versions"
-    kept = bucket.keeps_versions() if isinstance(bucket, Versioned) else False
-    if kept is None:
-        return Elsewhere(what=what, state="unknown", note="the store does not say whether it keeps any: ask its owner")
-    if kept:
-        note = "the store keeps what was deleted: remove old versions, or have its own rules do it"
-        return Elsewhere(what=what, state="unknown", note=note)
-    return Elsewhere(what=what, state="none", note="the store keeps none")

@@ -133,7 +133,7 @@ def block_reads(
                 continue
             within = (start is None or start <= block.min_time) and (end is None or block.max_time <= end)
             within &= (start is None and end is None) or not _unknown_times(meta)
-            chunks = _chunk_files(view.record.stream, meta)
+            chunks = chunk_files(view.record.stream, meta)
             reads.append(BlockRead(group, block.ulid, meta, chunks, excluded, visible.edits, within))
     return reads
 
@@ -161,7 +161,8 @@ def _unknown_times(meta: Meta) -> int:
     return meta.drystone.unknown_times if meta.drystone is not None else 0
 
 
-def _chunk_files(stream: str, meta: Meta) -> tuple[ChunkFile, ...]:
+def chunk_files(stream: str, meta: Meta) -> tuple[ChunkFile, ...]:
+    """Return the files of a block that hold its rows."""
     return tuple(
         ChunkFile(file.rel_path, keys.block(stream, meta.ulid, file.rel_path), file.size_bytes or 0)
         for file in meta.thanos.files

@@ -21,7 +21,7 @@ from drystone.engine.pacer import ThreadPacer
 from drystone.engine.record import apply_config
 from drystone.errors import DrystoneError
 from drystone.jobs import REQUESTS, JobResult, Verb, result_key
-from drystone.spark import repair, session, upload
+from drystone.spark import export, repair, session, upload
 from drystone.spark.context import JobContext
 from drystone.spark.failures import translate
 from drystone.spark.workers import SparkWorkers
@@ -36,6 +36,7 @@ _HANDLERS: dict[Verb, Callable[[JobContext, Any], Outcome]] = {
     "sweep": removal.run_sweep,
     "repair": repair.run,
     "verify": verify.run,
+    "export": export.run,
 }
 
 

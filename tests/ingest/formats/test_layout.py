@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import PATIENT, Message, batch_of
 
-from drystone.ingest.formats.layout import PERIODS, Folders, Place, Split, parse
+from drystone.config.export import Split
+from drystone.ingest.formats.layout import PERIODS, Folders, Place, parse
 
 TOPICS = st.from_regex(r"[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,30}", fullmatch=True)
 PLACES = st.builds(

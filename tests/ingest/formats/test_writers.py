@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from messages import PATIENT, SYNC, Message, message_lists, write
 from sequence_files import HEADER, read_sequence_file
 
+from drystone.config.export import Compression, Format
 from drystone.errors import InputError
-from drystone.ingest.formats.delimited import Compression
-from drystone.ingest.formats.registry import Format, extension
+from drystone.ingest.formats.registry import extension
 from drystone.ingest.formats.sequence_file import sync_marker
 
 CUTS = st.lists(st.integers(1, 29), max_size=4)

@@ -7,14 +7,14 @@ written, so it is refused. A message without a value (a tombstone) is an empty l
 from __future__ import annotations
 
 import gzip
-from typing import IO, Literal
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from drystone.config.export import Compression
 from drystone.errors import InputError
 
-Compression = Literal["none", "gz", "zst"]
 _GZIP_LEVEL = 6
 _NEWLINE = b"\n"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Split = Literal["day", "hour", "offset", "none"]
+from drystone.config.export import Split
+
 PERIODS: dict[Split, int] = {"hour": 3_600_000, "day": 86_400_000}
 """How long (ms) the time of one folder is; what is split in another way has no periods."""
 UNKNOWN = -(1 << 62)

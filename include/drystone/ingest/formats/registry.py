@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
-from drystone.ingest.formats.delimited import Compression, DelimitedWriter
+from drystone.config.export import Compression, Format
+from drystone.ingest.formats.delimited import DelimitedWriter
 from drystone.ingest.formats.message_keys import msgpack_keys, offset_keys
 from drystone.ingest.formats.protocol import MessageWriter
 from drystone.ingest.formats.sequence_file import SequenceFileWriter
 
-Format = Literal["text", "sequence_file", "sequence_file_msgpack"]
 _KEYS = {"sequence_file": offset_keys, "sequence_file_msgpack": msgpack_keys}
 _SUFFIX = {"none": "", "gz": ".gz", "zst": ".zst"}
 
