@@ -1,0 +1,58 @@
+"""From a real broker into blocks, out to Secor's files, and read there by Hadoop's own reader."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from kafka_streams import BEGIN, DAY, HOUR, KafkaStream
+from pyspark.sql import SparkSession
+
+from drystone.ingest.formats.layout import parse
+from drystone.jobs import ExportRequest, JobResult
+from drystone.spark import jobs
+
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.kafka]
+
+
+def export(stream: KafkaStream, run: str) -> JobResult:
+    """Run the job, when every block is ready."""
+    stream.ahead[0] += HOUR
+    return jobs.run("export", stream.loaded, "raw", run, ExportRequest(), stream.spark)
+
+
+def exported(stream: KafkaStream, spark: SparkSession) -> Counter[tuple[str, int, int, bytes]]:
+    """Return what Hadoop reads of all files: topic, partition, offset, value."""
+    found: Counter[tuple[str, int, int, bytes]] = Counter()
+    for item in stream.bucket.list("logs/"):
+        place = parse("logs", item.key)
+        if place is not None:
+            records = spark.sparkContext.sequenceFile(stream.bucket.uri(item.key)).collect()
+            keys = [msgspec.msgpack.decode(bytes(key)) for key, _ in records]
+            assert min(key[1] for key in keys) == place.offset
+            assert {(key[3] - BEGIN) // DAY for key in keys} == {int(place.parts[0] > "dt=2023-11-14")}
+            rows = zip(keys, records, strict=True)
+            found.update((place.topic, place.partition, key[1], bytes(value)) for key, (_, value) in rows)
+    return found
+
+
+def test_every_committed_message_is_in_one_file(stream: KafkaStream, spark: SparkSession) -> None:
+    """Exported after each ingest; a day is finished once Kafka has nothing left that may belong to it."""
+    stream.configure(export={"prefix": "logs"})
+    stream.produce(30, aborted=5)
+    stream.produce(20, partition=1)
+    assert stream.job().ok
+    stream.produce(10, partition=1)
+    first = export(stream, "export-1")
+    assert first.ok, first.error
+    assert (first.summary["messages"], first.summary["files"], first.summary["periods_finished"]) == (50, 4, 0)
+    assert stream.job().ok
+    second = export(stream, "export-2")
+    assert second.ok, second.error
+    assert (second.summary["messages"], second.summary["files_new"], second.summary["periods_finished"]) == (10, 2, 2)
+    assert exported(stream, spark) == Counter(stream.committed())
+    success = [item.key for item in stream.bucket.list("logs/") if item.key.endswith("_SUCCESS")]
+    assert success == [f"logs/{stream.topic()}/dt=2023-11-{day}/_SUCCESS" for day in (14, 15)]
+    third = export(stream, "export-3")
+    assert (third.ok, third.summary["plans"]) == (True, 0)
