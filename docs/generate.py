@@ -140,6 +140,7 @@ The files that hold these rows at this moment, each with its filter; here withou
 drystone files flights --bucket file:build/demo/bucket --start 2013-01-01T12:00:00Z --json
 ```
 
+What a stream's parser makes of messages is shown in [how to parse messages](../how-to/parse-messages.md).
 Whether a store does what Drystone relies on; see [the probe](probe.md):
 
 ```bash
@@ -176,6 +177,7 @@ drystone config schema > drystone.schema.json
 | `verify` | `stream`, `at`, `deep`, `rows`, …, `findings`: `severity`, `kind`, `block`, `file`, `what`, `to_do` |
 | `read` | an object for each row, one a line; with `--count` `rows` and `checksum` |
 | `files` | `stream`, `files`: of each `uri`, `size`, `block`, `filter` |
+| `parse` | `stream`, `parser`: its digest, `messages`: of each `message`, and `row`, `split` or `error` |
 | `bucket probe` | those of [the report](formats/probe.schema.json) that is kept in the bucket |
 | verbs that change a stream | `dry_run`, `plan`: [the plan](formats/plan.schema.json), `done`: what was done, `notes` |
 | `hold list` | `stream`, `at`, `holds`: of each `name`, `state`, `effective`, `expires`, `owner`, `reason`, `blocks` |

@@ -25,6 +25,7 @@ VERBS = {
     "read": ("drystone.cli.read", "Read the rows of a stream, each exactly once."),
     "files": ("drystone.cli.files", "List the files to read, for DuckDB and the like."),
     "export": ("drystone.cli.export", "Copy a backup stream's messages to files in Secor's layout."),
+    "parse": ("drystone.cli.parse", "Show how a stream's parser sees messages in files."),
     "bucket": ("drystone.cli.bucket", "Try out whether a store does what Drystone relies on."),
     "retain": ("drystone.cli.retain", "Expire what is older than the stream's retention."),
     "retire": ("drystone.cli.retire", "Take the rows of sources or blocks away."),

@@ -114,7 +114,7 @@ class _Jsonl:
 
     def write(self, batch: pa.RecordBatch) -> None:
         for row in batch.to_pylist():
-            self._file.write(json.dumps({name: _json(value) for name, value in row.items()}).encode() + b"\n")
+            self._file.write(json.dumps({name: plain(value) for name, value in row.items()}).encode() + b"\n")
 
     def close(self) -> None:
         self._file.flush()
@@ -141,10 +141,11 @@ _SINKS: dict[str, type[_Csv | _Jsonl | _Parquet]] = {"csv": _Csv, "jsonl": _Json
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(_json(value))
+    return "" if value is None else str(plain(value))
 
 
-def _json(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a row's value as JSON has it: times in ISO-8601, bytes in hexadecimal, null for what is no number."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, date):

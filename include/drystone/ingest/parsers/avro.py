@@ -117,13 +117,13 @@ def check_paths(schemas: tuple[tuple[str, str], ...], paths: list[Path], where: 
 
 
 def _collect(schema: Any, named: dict[str, Any]) -> None:
-    """Find the types that have a name, by it and by its last part."""
+    """Find the types that have a name, by its last part."""
     if isinstance(schema, list):
         for each in schema:
             _collect(each, named)
     elif isinstance(schema, dict):
-        if isinstance(schema.get("name"), str) and schema.get("type") in {"record", "error", "enum", "fixed"}:
-            named[schema["name"]] = named[schema["name"].rpartition(".")[2]] = schema
+        if isinstance(schema.get("name"), str) and isinstance(schema.get("type"), str):
+            named[schema["name"].rpartition(".")[2]] = schema
         for below in ("fields", "items", "values", "type"):
             _collect(schema.get(below), named)
 
@@ -137,7 +137,7 @@ def _leads(schema: Any, path: Path, named: Mapping[str, Any]) -> bool:
 def _below(schema: Any, step: str | int, named: Mapping[str, Any]) -> Iterator[Any]:
     """Yield the types that a step from this one may lead to."""
     if isinstance(schema, str):
-        schema = named.get(schema) or named.get(schema.rpartition(".")[2])
+        schema = named.get(schema.rpartition(".")[2])
     if isinstance(schema, list):
         for each in schema:
             yield from _below(each, step, named)
@@ -145,7 +145,7 @@ def _below(schema: Any, step: str | int, named: Mapping[str, Any]) -> Iterator[A
         return
     kind = schema.get("type")
     if kind in {"record", "error"}:
-        yield from (field["type"] for field in schema["fields"] if field["name"] == step)
+        yield from (field["type"] for field in schema.get("fields", ()) if field["name"] == step)
     elif kind == "map":
         yield schema["values"]
     elif kind == "array" and is_index(step):

@@ -163,9 +163,11 @@ def _decimal(precision: int, scale: int, value: object) -> Decimal:
         raise _misfit(value, kind)
     # A float's shortest spelling is what was meant by it.
     exact = Decimal(repr(value) if isinstance(value, float) else value)
+    strict = Context(prec=precision, traps=[Inexact, InvalidOperation])
     try:
-        return exact.quantize(
-            Decimal((0, (1,), -scale)), context=Context(prec=precision, traps=[Inexact, InvalidOperation])
-        )
+        found = exact.quantize(Decimal((0, (1,), -scale)), context=strict)
     except (Inexact, InvalidOperation):
         raise _misfit(value, kind) from None
+    if not found.is_finite():
+        raise _misfit(value, kind)
+    return found

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from drystone.config.parser import FieldAt, Path, SplitBy, TimeAt
-from drystone.ingest.parsers.convert import DAY_US
 from drystone.ingest.parsers.protocol import Parsed
 from drystone.ingest.parsers.splits import split_names
 from drystone.ingest.parsers.times import TimeLimits
@@ -89,6 +88,5 @@ class Layout:
         kind = dict(self.columns)[self.time_column]
         if kind == "date":
             # Times may lie before 1970: rounded down, not towards it.
-            days = pc.divide(pc.subtract(believed, pc.bit_wise_and(pc.shift_right(believed, 63), DAY_US - 1)), DAY_US)
-            return days.cast(pa.int32()).cast(arrow_type(kind))
+            return pc.floor_temporal(believed.cast(pa.timestamp("us")), unit="day").cast(arrow_type(kind))
         return believed.cast(arrow_type(kind))

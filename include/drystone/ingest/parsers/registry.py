@@ -174,10 +174,12 @@ def _loaded(point: EntryPoint) -> type[MessageDecoder]:
     except Exception as error:
         what = f"parser {point.name!r}: {point.value} cannot be imported: {type(error).__name__}: {error}."
         raise InputError(what, "Install its package again.") from error
-    if not (isinstance(found, type) and issubclass(found, MessageDecoder) and isinstance(found.version, str)):
+    derived = isinstance(found, type) and issubclass(found, MessageDecoder)
+    if not derived or not isinstance(getattr(found, "version", None), str):
         what = f"parser {point.name!r}: {point.value} is no drystone.ingest.parsers.own.MessageDecoder with a version."
         raise InputError(what, "Derive it from that class.")
-    return found
+    kind: type[MessageDecoder] = found
+    return kind
 
 
 def _distribution(point: EntryPoint) -> str:
