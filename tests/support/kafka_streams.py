@@ -32,7 +32,7 @@ from drystone.testing.kafka_jars import source_jars
 HOUR = 3_600_000
 DAY = 24 * HOUR
 BEGIN = 1_700_000_000_000
-PATIENCE = 120
+PATIENCE = 300
 FREEZING = Path(__file__).parent / "freezing"
 Message = tuple[str, int, int, bytes]
 """Topic, partition, offset, value."""
@@ -138,11 +138,12 @@ class KafkaStream:
         found: set[Message] = set()
         ended = 0
         while ended < len(places):
-            for message in consumer.consume(1000, 20):
-                if message.error() is not None:
-                    ended += 1
-                else:
-                    found.add((message.topic(), message.partition(), message.offset(), message.value()))
+            message = consumer.poll(20)
+            assert message is not None, "Kafka does not answer"
+            if message.error() is not None:
+                ended += 1
+            else:
+                found.add((message.topic(), message.partition(), message.offset(), message.value()))
         consumer.close()
         return found
 
@@ -159,19 +160,22 @@ class KafkaStream:
         return jobs.run("upload", self.loaded, "raw", name, wanted, self.spark, dry_run=dry_run)
 
     @contextmanager
-    def frozen_job(self, key: str, when: str, number: int = 1) -> Iterator[Frozen]:
-        """Start an ingest in a process of its own, and let it run until it stands still at that write (or fails)."""
+    def frozen_job(self, key: str, when: str, number: int = 1, *, overwrites: bool = False) -> Iterator[Frozen]:
+        """Start an ingest in a process of its own, and let it run until it stands still at that write (or fails).
+
+        `overwrites`: plant a bug: a plan's outcome is put, and not created.
+        """
         folder = self.folder / f"freeze-{uuid.uuid4().hex[:6]}"
         folder.mkdir()
-        frozen = Frozen(folder, self._start(folder, key, when, number))
+        asked = {"key": key, "when": when, "number": number, "folder": str(folder)}
+        frozen = Frozen(folder, self._start(folder, asked | {"overwrites": overwrites}))
         try:
             frozen.wait()
             yield frozen
         finally:
             frozen.kill()
 
-    def _start(self, folder: Path, key: str, when: str, number: int) -> subprocess.Popen[bytes]:
-        asked = {"key": key, "when": when, "number": number, "folder": str(folder)}
+    def _start(self, folder: Path, asked: dict[str, Any]) -> subprocess.Popen[bytes]:
         environment = os.environ | {
             "DRYSTONE_FREEZE": json.dumps(asked),
             "PYTHONPATH": str(FREEZING),

@@ -13,6 +13,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
 
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
+from drystone.airflow.dead_letters import DeadLettersOperator
 from drystone.airflow.report import ReportOperator
 from drystone.airflow.sensors import BlocksReadySensor, ready_timeout
 from drystone.config.ingest import FilesIngest, KafkaIngest
@@ -37,6 +38,9 @@ Reads Kafka into blocks: each committed message exactly once.
 2. **wait_until_ready**: waits, without a worker slot, until the new blocks are whole and past syncDelay.
 3. **publish**: writes the run's report, whatever became of the rest, and tells other workflows what is new.
 
+Dead letters are blocks of a stream of their own: **wait_for_dead_letters** and **publish_dead_letters** do the same for
+it, if there are any.
+
 A partition is due when enough bytes wait or the oldest message is old enough, or by *Upload now*. If Kafka has deleted
 messages before they were uploaded, the run says which, and fails until *Accept lost messages* is given once.
 """
@@ -56,7 +60,7 @@ def build(stream: Stream) -> DAG | None:
             return _filled(dag, stream, upload_request)
         case KafkaIngest() as kafka:
             dag = _dag(stream, KAFKA_DOC, _kafka_form(), kafka.start_date, kafka.schedule, max_active_runs=1)
-            return _filled(dag, stream, kafka_request)
+            return _with_dead_letters(_filled(dag, stream, kafka_request), stream, kafka)
         case _:
             return None
 
@@ -90,6 +94,23 @@ def _filled(dag: DAG, stream: Stream, request: Callable[..., dict[str, Any]]) ->
             **stream.where,
         )
         upload >> ready >> publish
+    return dag
+
+
+def _with_dead_letters(dag: DAG, stream: Stream, kafka: KafkaIngest) -> DAG:
+    """Return the DAG with what concerns the stream of its dead letters, which has no ingest of its own."""
+    if kafka.dead_letters is None:
+        return dag
+    dead = Stream(kafka.dead_letters, stream.loaded)
+    results = dag.get_task("upload").output
+    with dag:
+        ready = BlocksReadySensor(
+            task_id="wait_for_dead_letters", results=results, timeout=ready_timeout(dead.times), **dead.where
+        )
+        tell = DeadLettersOperator(
+            task_id="publish_dead_letters", results=results, asset=assets.ingested(dead.name), **dead.where
+        )
+        ready >> tell >> dag.get_task("publish")
     return dag
 
 

@@ -51,7 +51,9 @@ class BlockWatch:
 
     @classmethod
     def of_results(cls, bucket: Bucket, stream: str, results: Iterable[str], times: Times) -> BlockWatch:
-        """Return a watch over every block that the result objects with these keys list.
+        """Return a watch over every block of the stream that the result objects with these keys list.
+
+        They may be those of another stream's jobs, which uploaded to this one as well.
 
         Raises ObjectMissingError for a result that is not there (yet).
         """
@@ -60,7 +62,7 @@ class BlockWatch:
             result = read_result(bucket, key)
             if result is None:
                 raise ObjectMissingError(key)
-            pending.update(result.blocks)
+            pending.update(result.blocks if result.stream == stream else result.other_blocks.get(stream, ()))
         return cls(bucket, stream, times, pending)
 
     def look(self, now: int) -> Waiting:
