@@ -32,7 +32,7 @@ YOUNG, OLD = NOW - HOUR, NOW - HOUR - 1
     ],
 )
 def test_what_is_due(offsets: tuple[int, int], sample: Sample, *, force: bool, expected: Due | None) -> None:
-    """Enough bytes, an old message or one of unknown age, or force; at most about `max_bytes`; nothing where nothing is.
+    """Enough bytes, an old message or one of unknown age, or force; at most about `max_bytes`; nothing of nothing.
 
     To the byte and the millisecond; one message that is larger than `max_bytes` is still a plan.
     """

@@ -92,7 +92,7 @@ def test_a_job_that_wakes_up_when_another_one_is_through(filled: KafkaStream, ke
 @SLOW
 @pytest.mark.parametrize("overwrites", [False, True], ids=["as it is", "a commit that overwrites"])
 def test_a_parser_that_is_changed_between_two_attempts(stream: KafkaStream, *, overwrites: bool) -> None:
-    """The old parser's run sleeps; the new one's gives its plan up, plans again and is killed; then the old one goes on.
+    """The old one's run sleeps; the new one's gives its plan up, plans again and is killed; then the old one goes on.
 
     Its commit comes too late. If it overwrote what the other run has decided, the messages would be in no block.
     """
