@@ -13,7 +13,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo ui test test-all simulate bench lint docs requirements clean java
+.PHONY: help setup demo demo-kafka ui test test-all simulate bench lint docs requirements clean java
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -22,6 +22,9 @@ setup: .venv/.drystone ## make or update the environment in .venv (the others do
 
 demo: setup java ## run the whole block lifecycle on real data, through Airflow and Spark; BUCKET=s3: on a real S3 server
 	@$(BIN)/python demo/run.py $(BUCKET)
+
+demo-kafka: setup java ## flights from a real Kafka broker into blocks, each message exactly once, through Airflow and Spark
+	@$(BIN)/python demo/kafka_run.py
 
 ui: setup java ## the same Airflow with its UI, on the bucket of the last demo (BUCKET=s3): address and login are printed, Ctrl-C stops it
 	@$(BIN)/python demo/ui.py $(BUCKET)

@@ -31,6 +31,8 @@ class Bench:
     repeat: int
     cores: int
     folder: Path
+    class_path: list[Path] = field(default_factory=list)
+    """More jars for Spark, if they are here before it starts."""
     _spark: SparkSession | None = field(default=None, repr=False)
 
     @cached_property
@@ -42,6 +44,8 @@ class Bench:
             f"--conf spark.sql.warehouse.dir={shlex.quote(str(self.folder / 'warehouse'))}",
             "--conf spark.ui.showConsoleProgress=false",
         ]
+        if self.class_path:
+            options += [f"--driver-class-path {os.pathsep.join(map(shlex.quote, map(str, self.class_path)))}"]
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(options)} pyspark-shell"
         self._spark, _ = session.start("benchmarks")
         self._spark.sparkContext.setLogLevel("ERROR")

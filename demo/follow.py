@@ -1,8 +1,9 @@
-"""A run of a workflow of the demo: told while it goes on, with the logs of what failed."""
+"""Runs of the demo's workflows: told while they go on, with the logs of what failed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from show import Progress
 
@@ -12,20 +13,41 @@ RUN_SECONDS = 1200.0
 _LOG_TAIL = 3000
 
 
-def follow(
-    client: AirflowClient, dag_id: str, run_id: str, name: str, seen: Callable[[list[Task]], None] | None = None
-) -> list[Task]:
-    """Wait for the end of a run, and return its tasks; `seen` gets them again and again meanwhile.
+@dataclass(frozen=True)
+class Run:
+    """A run of a workflow. `name`: how it is called in what is told; `seen` gets its tasks again and again."""
 
-    `name`: how it is called in what is told. Raises AirflowError with the logs of its failed tasks.
+    dag_id: str
+    run_id: str
+    name: str
+    seen: Callable[[list[Task]], None] = lambda _: None
+
+
+def follow(client: AirflowClient, *runs: Run) -> list[Task]:
+    """Wait for the end of runs that go on at the same time, telling what they do; return all their tasks.
+
+    Raises AirflowError with the logs of failed tasks, once all of them are over.
     """
-    progress, tasks = Progress(name), []
-    for tasks in client.follow(dag_id, run_id, RUN_SECONDS):
-        progress.tell(tasks)
-        if seen:
-            seen(tasks)
-    if client.run(dag_id, run_id)["state"] != "success":
-        bad = [task for task in tasks if task.state == "failed"]
-        logs = [f"--- {task.name}\n{client.log(dag_id, run_id, task)[-_LOG_TAIL:]}" for task in bad]
-        raise AirflowError("\n".join([f"{name} failed", *logs]))
-    return tasks
+    told = {run: (client.follow(run.dag_id, run.run_id, RUN_SECONDS), Progress(run.name)) for run in runs}
+    ended: dict[Run, list[Task]] = {run: [] for run in runs}
+    while told:
+        for run, (states, progress) in list(told.items()):
+            tasks = next(states, None)
+            if tasks is None:
+                del told[run]
+                continue
+            ended[run] = tasks
+            progress.tell(tasks)
+            run.seen(tasks)
+    failed = [line for run, tasks in ended.items() for line in _failure(client, run, tasks)]
+    if failed:
+        raise AirflowError("\n".join(failed))
+    return [task for tasks in ended.values() for task in tasks]
+
+
+def _failure(client: AirflowClient, run: Run, tasks: list[Task]) -> list[str]:
+    if client.run(run.dag_id, run.run_id)["state"] == "success":
+        return []
+    bad = [task for task in tasks if task.state == "failed"]
+    logs = [f"--- {task.name}\n{client.log(run.dag_id, run.run_id, task)[-_LOG_TAIL:]}" for task in bad]
+    return [f"{run.name} failed", *logs]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import flights
 import yaml
-from follow import follow
+from follow import Run, follow
 from home import ROOT, stop_on_signals
 from kafka_feed import BROKEN, FIRST, PARTITIONS, TOPICS, Feed, feed
 from kafka_produce import Producing
@@ -113,14 +113,9 @@ class Demo:
 
     def _both(self, workflow: str, name: str, conf: Mapping[str, object]) -> None:
         begun = time.monotonic()
-        runs = {stream: self._client.trigger(f"{stream}__{workflow}", conf) for stream in (BACKUP, FLIGHTS)}
-        with ThreadPoolExecutor(len(runs)) as pool:
-            waiting = [
-                pool.submit(follow, self._client, f"{stream}__{workflow}", run_id, f"{stream} {workflow}")
-                for stream, run_id in runs.items()
-            ]
-            for each in waiting:
-                each.result()
+        dags = {stream: f"{stream}__{workflow}" for stream in (BACKUP, FLIGHTS)}
+        runs = [Run(dag, self._client.trigger(dag, conf), f"{stream} {workflow}") for stream, dag in dags.items()]
+        follow(self._client, *runs)
         seconds = round(time.monotonic() - begun, 1)
         self.rounds.append({"name": name, "workflow": workflow, "seconds": seconds})
         say(f"[bold]{workflow}[/] of both streams is over: {name}, {seconds:.0f} s.")

@@ -9,12 +9,11 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import flights
-from follow import follow
+from follow import Run, follow
 from home import BUILD, DATA, STREAM, airflow_home, stop_on_signals, unpause
 from place import Place, place
 from shares import split
@@ -52,12 +51,11 @@ class Demo:
 
     def ingest(self) -> None:
         """Start three runs at once, one per airport, that know nothing of each other, and wait for all."""
-        runs = {}
+        runs, dag_id = [], f"{STREAM}__ingest"
         for origin in flights.ORIGINS:
             conf = {"path": str(DATA / f"flights_{origin}.csv")}
-            runs[origin] = self._client.trigger(f"{STREAM}__ingest", conf, f"demo_{origin}")
-        with ThreadPoolExecutor(len(runs)) as pool:
-            list(pool.map(lambda origin: self._follow("ingest", f"ingest {origin}", runs[origin]), runs))
+            runs.append(Run(dag_id, self._client.trigger(dag_id, conf, f"demo_{origin}"), f"ingest {origin}"))
+        self._follow(*runs)
         self._end("ingest")
 
     def lifecycle(self) -> None:
@@ -69,11 +67,11 @@ class Demo:
             for task_id in [name for name in waiting if name in done]:
                 self._end(waiting.pop(task_id))
 
-        run_id = self._client.trigger(f"{STREAM}__lifecycle", {}, "demo")
-        self._follow("lifecycle", "lifecycle", run_id, seen)
+        dag_id = f"{STREAM}__lifecycle"
+        self._follow(Run(dag_id, self._client.trigger(dag_id, {}, "demo"), "lifecycle", seen))
 
-    def _follow(self, workflow: str, name: str, run_id: str, seen: Callable[[list[Task]], None] | None = None) -> None:
-        tasks = follow(self._client, f"{STREAM}__{workflow}", run_id, name, seen)
+    def _follow(self, *runs: Run) -> None:
+        tasks = follow(self._client, *runs)
         self.sensors += [task for task in tasks if task.task_id.endswith(("ready", "delay"))]
 
     def _end(self, name: str) -> None:

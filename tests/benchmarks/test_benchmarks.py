@@ -19,6 +19,7 @@ TITLES = {
     "compaction": "Minor compaction",
     "major": "Major compaction",
     "ingest": "Ingest",
+    "kafka": "Kafka",
     "reading": "Reading",
     "timeline": "Timeline",
     "memory": "Memory",

@@ -68,7 +68,8 @@ def test_make_lists_its_commands(root: Path) -> None:
     """`make` without a goal lists every command with a line of explanation, and does nothing."""
     listed = {line.split()[1] for line in make(root).stdout.splitlines()}
     assert listed == {
-        "help", "setup", "demo", "ui", "test", "test-all", "simulate", "bench", "lint", "docs", "requirements", "clean",
+        "help", "setup", "demo", "demo-kafka", "ui", "test", "test-all", "simulate", "bench", "lint", "docs",
+        "requirements", "clean",
     }  # fmt: skip
 
 

@@ -10,7 +10,6 @@ import base64
 import contextlib
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -18,17 +17,17 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from drystone.errors import DrystoneError, UsageError
+from drystone.testing import kafka_node
 from drystone.testing.kafka_jars import broker_jars
-from drystone.testing.processes import dying_wish, free_port, stop
+from drystone.testing.kafka_node import JVM, draw_ports, java
+from drystone.testing.processes import dying_wish, stop
 
-USER = "reader"
-"""The one user with a password."""
 _START_TIMEOUT = 60.0
 _ASK_TIMEOUT = 20.0
 _FLUSH_TIMEOUT = 120.0
@@ -37,49 +36,6 @@ _POLL = 0.05
 _TAIL = 800
 _LOG_LEVEL = "2"
 """Clients that outlive their broker would fill the output with it."""
-_JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN")
-_PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
-log.dirs={folder}
-auto.create.topics.enable=false
-# Who comes without a password may do everything; a user, who has one, only what a test lets it do.
-sasl.enabled.mechanisms=PLAIN
-listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
-  user_{user}="{password}";
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS
-# One broker has no replicas.
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-# It begins faster with less of what only a big one needs.
-offsets.topic.num.partitions=2
-transaction.state.log.num.partitions=2
-log.cleaner.dedupe.buffer.size=2000000
-group.initial.rebalance.delay.ms=0
-# Messages have the times of their events, past or absurd; those that shall go are deleted by a test.
-log.retention.ms=-1
-log.message.timestamp.after.max.ms=9223372036854775807
-"""
-
-
-class _Ports(NamedTuple):
-    plain: int
-    secured: int
-    controller: int
-
-
-def _ports() -> _Ports:
-    return _Ports(free_port(), free_port(), free_port())
 
 
 class KafkaBroker:
@@ -89,8 +45,9 @@ class KafkaBroker:
         """`folder`: of this broker alone; what an earlier one left there is served again, at another address."""
         self.folder = folder
         self.password = secrets.token_urlsafe(12)
-        """Of the user `USER`, who has no rights but those that an ACL gives."""
-        self._ports = _ports()
+        """Of the user `kafka_node.USER`, who has no rights but those that an ACL gives."""
+        self._ports = draw_ports()
+        self._known = False
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -112,13 +69,14 @@ class KafkaBroker:
 
     def start(self) -> Self:
         """Start it, and return when it answers: 3 to 8 s. It ends with the thread that calls this."""
-        for attempt in range(_STARTS):
-            if attempt:  # Somebody else may have been faster to take a port.
-                self._ports = _ports()
+        for _ in range(_STARTS):
             self._start()
             if self._answers():
+                self._known = True
                 return self
             self.stop()
+            # Somebody else may have been faster to take a port; an address that was told stays.
+            self._ports = self._ports if self._known else draw_ports()
         raise self._failed("start")
 
     def stop(self) -> None:
@@ -189,11 +147,10 @@ class KafkaBroker:
             time.sleep(_POLL)
 
     def _start(self) -> None:
-        command, environment = [_java(), *_JAVA], os.environ | {"CLASSPATH": os.pathsep.join(map(str, broker_jars()))}
+        command, environment = [java(), *JVM], os.environ | {"CLASSPATH": os.pathsep.join(map(str, broker_jars()))}
         self.folder.mkdir(parents=True, exist_ok=True)
         data, properties = self.folder / "data", self.folder / "server.properties"
-        who = {"user": USER, "password": self.password}
-        properties.write_text(_PROPERTIES.format(**self._ports._asdict(), **who, folder=data))
+        properties.write_text(kafka_node.properties(self._ports, data, self.password))
         with self._log().open("ab") as log:
             if not (data / "meta.properties").exists():
                 cluster = base64.urlsafe_b64encode(b"D" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
@@ -273,11 +230,3 @@ def _led(admin: AdminClient, topic: str) -> int:
     """Return how many partitions of a topic have a leader."""
     found = admin.list_topics(timeout=_ASK_TIMEOUT).topics.get(topic)
     return 0 if found is None else sum(part.leader >= 0 for part in found.partitions.values())
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None:
-        raise UsageError("a broker needs Java, and there is no 'java' on the PATH.", "Install Java 17.")
-    return java

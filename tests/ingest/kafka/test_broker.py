@@ -16,7 +16,8 @@ from drystone.ingest.kafka.broker import Broker
 from drystone.ingest.kafka.log import Offsets, Partition, Sample
 from drystone.ingest.kafka.sampling import MESSAGES
 from drystone.ingest.kafka.settings import filled
-from drystone.testing.kafka import USER, KafkaBroker, send
+from drystone.testing.kafka import KafkaBroker, send
+from drystone.testing.kafka_node import USER
 from drystone.testing.processes import free_port
 
 pytestmark = pytest.mark.kafka
