@@ -24,7 +24,7 @@ from drystone.block.meta import Ulid
 from drystone.block.predicates import Predicate
 from drystone.errors import UsageError
 
-Verb = Literal["upload", "detect", "compact", "mark", "sweep", "repair", "verify", "export"]
+Verb = Literal["upload", "detect", "compact", "mark", "sweep", "repair", "verify", "export", "backfill"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 Step = Literal["retain", "retire", "erase", "hold", "release", "unmark", "receipt"]
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -50,12 +50,7 @@ class UploadRequest(_Model):
     @field_validator("interval")
     @classmethod
     def _half_open(cls, interval: tuple[str, str] | None) -> tuple[str, str] | None:
-        if interval is not None:
-            start, end = map(moment, interval)
-            if start >= end:
-                msg = f"it must start before it ends, and {interval[0]} is not before {interval[1]}"
-                raise ValueError(msg)
-        return interval
+        return _half_open(interval)
 
     @property
     def moments(self) -> tuple[datetime, datetime] | None:
@@ -142,6 +137,39 @@ class RepairRequest(_Model):
         return self
 
 
+class BackfillRequest(_Model):
+    """Plan to parse messages anew; or execute batch number `batch` of the plan `plan_key`, which must have `digest`.
+
+    `offsets`: `TOPIC:PARTITION` or `TOPIC:PARTITION:FIRST-LAST` each. `interval`: [start, end) (ISO-8601), of the rows'
+    time. `reason`: for the log. `batches`: into how many shares the work is cut at most.
+    """
+
+    offsets: tuple[str, ...] = ()
+    interval: tuple[str, str] | None = None
+    reason: str = ""
+    batches: int = Field(1, ge=1)
+    plan_key: str | None = None
+    digest: str | None = None
+    batch: int = Field(0, ge=0)
+
+    @field_validator("interval")
+    @classmethod
+    def _half_open(cls, interval: tuple[str, str] | None) -> tuple[str, str] | None:
+        return _half_open(interval)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.plan_key is None) != bool(self.offsets or self.interval):
+            msg = "either offsets or an interval, or plan_key must be given"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def moments(self) -> tuple[datetime, datetime] | None:
+        """The interval as moments in UTC."""
+        return None if self.interval is None else (moment(self.interval[0]), moment(self.interval[1]))
+
+
 class VerifyRequest(_Model):
     """Check the stream, or one block of it; `deep`: read every file."""
 
@@ -168,6 +196,7 @@ REQUESTS: dict[Verb, type[_Model]] = {
     "repair": RepairRequest,
     "verify": VerifyRequest,
     "export": ExportRequest,
+    "backfill": BackfillRequest,
 }
 
 
@@ -261,6 +290,15 @@ class JobResult(_Model):
     def to_json(self) -> bytes:
         """Return the bytes of the result object."""
         return self.model_dump_json(indent=1).encode()
+
+
+def _half_open(interval: tuple[str, str] | None) -> tuple[str, str] | None:
+    if interval is not None:
+        start, end = map(moment, interval)
+        if start >= end:
+            msg = f"it must start before it ends, and {interval[0]} is not before {interval[1]}"
+            raise ValueError(msg)
+    return interval
 
 
 def moment(text: str) -> datetime:

@@ -50,7 +50,7 @@ def test_parsing_loads_nothing_heavy() -> None:
     """Parsing DAG files imports neither Spark nor Arrow nor boto3, so that every task begins quickly."""
     code = (
         f"import sys, json; sys.path.insert(0, {str(ROOT / 'dags')!r})\n"
-        f"import {', '.join(f'drystone_{name}' for name in WORKFLOWS)}\n"
+        f"import {', '.join(f'drystone_{name}' for name in (*WORKFLOWS, 'backfill'))}\n"
         "print(json.dumps(sorted(sys.modules.keys() & {'pyspark', 'pyarrow', 'numpy', 'pandas', 'boto3'})))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -180,6 +180,49 @@ def test_a_repair_asks_before_it_acts(bag: DagBag) -> None:
     assert (approve.defaults, approve.response_timeout.total_seconds()) == (["Reject"], 86_400)
     assert dag.params["dry_run"] is True
     assert dag.params["approval"] is True
+
+
+def test_a_backfill_asks_before_it_acts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of parsed streams from Kafka only: a plan, a person's yes, the mapped work; by default it is dry."""
+    (tmp_path / "drystone.yaml").write_text(_KAFKA)
+    monkeypatch.setenv("DRYSTONE_CONFIG", str(tmp_path / "drystone.yaml"))
+    found = DagBag(dag_folder=str(ROOT / "dags" / "drystone_backfill.py"))
+    assert found.import_errors == {}
+    (dag,) = found.dags.values()
+    assert dag.dag_id == "flights__backfill"
+    order = ["plan", "approve", "backfill", "ready", "report"]
+    assert edges(dag) == {name: {follower} for name, follower in pairwise(order)} | {
+        "plan": {"approve", "backfill"},
+        "report": set(),
+    }
+    assert dag.get_task("backfill").map_index_template
+    assert dag.params["dry_run"] is True
+    assert dag.params["approval"] is True
+
+
+_KAFKA = """
+version: 1
+bucket: file:bucket
+streams:
+  raw:
+    labels: {stream: raw}
+    ingest: {kind: kafka, group: backup, bootstrap_servers: "127.0.0.1:1", topics: flights}
+  flights:
+    labels: {stream: flights}
+    schema: {at: timestamp}
+    time_column: at
+    sort_key: [at]
+    ingest:
+      kind: kafka
+      group: partition
+      bootstrap_servers: "127.0.0.1:1"
+      topics: flights
+      dead_letters: dead
+      parser: {format: json}
+  dead:
+    labels: {stream: dead}
+    ingest: {kind: dead_letters}
+"""
 
 
 def test_what_takes_rows_away_is_dry_unless_told(bag: DagBag) -> None:

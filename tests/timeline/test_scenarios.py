@@ -43,11 +43,11 @@ class Stream:
         self._note(name)
         self.wait()
 
-    def replaces(self, name: str, root: str, at: int | None = None, day: int = 0) -> None:
+    def replaces(self, name: str, root: str, at: int | None = None, day: int = 0, output: Output | None = None) -> None:
         """Upload a replacement of a source, planned at a moment."""
         start = BEGIN + day * DAY
         moment = self.history.now if at is None else at
-        replace_source(self.history, self.sources[root], moment, start, start + HOUR)
+        replace_source(self.history, self.sources[root], moment, start, start + HOUR, output or Output())
         self.sources[name] = list(self.history.ranges)[-1]
         self._note(name)
         self.wait()
@@ -427,6 +427,17 @@ def test_of_two_replacements_the_newest_plan_wins() -> None:
     stream.compacts("F", "B", "newer")
     assert stream.visible == {"F"}
     stream.check()
+
+
+def test_half_a_replacement_of_what_was_replaced_meanwhile_is_no_damage() -> None:
+    """Two replace one source, and do not see one another; one dies half-way: the other's rows are read."""
+    stream = Stream()
+    stream.uploads("A")
+    before = stream.history.now
+    stream.replaces("B", "A")
+    stream.replaces("C", "A", at=before, output=Output(size=2, lost=frozenset({1})))
+    assert stream.visible == {"B"}
+    assert stream.timeline.damage == ()
 
 
 def test_a_replacement_of_a_replacement() -> None:

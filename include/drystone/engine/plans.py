@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from drystone.block import keys
 from drystone.bucket.protocol import Bucket
 from drystone.errors import InputError, ObjectMissingError, UsageError
+from drystone.jobs import Batch
 from drystone.plan.model import Action, Plan
 
 
@@ -32,3 +33,14 @@ def batch_of(plan: Plan, number: int) -> list[Action]:
     if not 0 <= number < len(plan.batches):
         raise UsageError(f"plan {plan.id} has {len(plan.batches)} batches, and no number {number}.")
     return [plan.actions[position] for position in plan.batches[number]]
+
+
+def batches_of(plan: Plan) -> list[Batch]:
+    """Return the shares of a plan of a repair or a backfill, one for each mapped task."""
+    found = []
+    for number, positions in enumerate(plan.batches):
+        actions = [plan.actions[position] for position in positions]
+        label = f"{number + 1} of {len(plan.batches)}: {len(actions)} {plan.kind} actions"
+        size, rows = (sum(getattr(each, name, 0) for each in actions) for name in ("bytes", "rows"))
+        found.append(Batch(number=number, label=label, actions=len(actions), bytes=size, rows=rows))
+    return found

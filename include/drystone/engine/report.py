@@ -30,7 +30,19 @@ def plan_lines(plan: Plan) -> list[str]:
     lines += [
         f"* adopt {', '.join(each.blocks)} from {each.origin}/{each.origin_stream}" for each in plan.adopts[:_SHOWN]
     ]
-    kinds = (plan.adopts, plan.merges, plan.unmarks, plan.marks, plan.deletes, plan.replaces, plan.reuploads)
+    lines += [
+        f"* parse {each.label} anew: {each.rows:,} messages, from {each.read_from}" for each in plan.refills[:_SHOWN]
+    ]
+    kinds = (
+        plan.refills,
+        plan.adopts,
+        plan.merges,
+        plan.unmarks,
+        plan.marks,
+        plan.deletes,
+        plan.replaces,
+        plan.reuploads,
+    )
     hidden = sum(max(0, len(some) - _SHOWN) for some in kinds)
     if hidden:
         lines.append(f"* … and {hidden} more")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drystone.block.chunks import Chunk
-from drystone.block.meta import TimeChunk
+from drystone.block.meta import Group, Replacement, TimeChunk
 from drystone.block.schema import Schema
 from drystone.config.model import StreamConfig
 from drystone.engine.upload import Origin, new_extension
@@ -33,15 +33,32 @@ class Target:
         """The names of its columns."""
         return [column.name for column in self.schema.columns]
 
-    def origin(self, built: Built, source: str, chunk: Chunk) -> Origin:
-        """Return what the block of these rows says of itself, all of them `source`'s rows of one time chunk."""
+    def origin(
+        self,
+        built: Built,
+        source: str,
+        chunk: Chunk,
+        *,
+        verb: str = "upload",
+        group: Group | None = None,
+        retires: tuple[Replacement, ...] = (),
+        ignore_delay: bool = False,
+    ) -> Origin:
+        """Return what the block of these rows says of itself, all of them `source`'s rows of one time chunk.
+
+        `group`, `retires`: for rows that take the place of other sources' and may lie in several chunks.
+        `ignore_delay`: they are read without sync_delay.
+        """
         extension = new_extension(
             stream=self.stream,
             schema_fingerprint=self.fingerprint,
             time_chunk=TimeChunk(start=chunk.start, end=chunk.end, granularity=chunk.granularity),
             time_column=self.config.time_column,
             sort_key=self.config.sort_key,
+            group=group,
             generation=self.config.generation,
+            retires=retires,
+            ignore_delay=ignore_delay,
             checksum=built.checksum,
             operation=self.operation,
             **self.stamp,
@@ -49,7 +66,7 @@ class Target:
         low, high = built.time_range((chunk.start, chunk.end))
         return Origin(
             stream=self.stream,
-            verb="upload",
+            verb=verb,
             labels=self.config.labels,
             extension=extension,
             sources=frozenset({source}),

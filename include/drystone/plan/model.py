@@ -177,6 +177,32 @@ class Adopt(_Model):
     reason: str
 
 
+class Refill(_Model):
+    """Parse the messages of an ingest plan anew, and replace its sources by what comes of it, each by itself.
+
+    `ingest`: the plan's key without a suffix. Offsets are [start, end). `read_from`: where the messages are, as far as
+    is known. `parser`: the digest of the one that must be used. `rows`: of the plan, dead letters included. `late`: how
+    many of its sources came by earlier backfills, to the stream and to its dead letters. `key` names the work: the ids
+    of the new sources follow from it, so that a retry gives the same.
+    """
+
+    action: Literal["refill"] = "refill"
+    key: str
+    label: str
+    ingest: str
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+    read_from: str
+    parser: str
+    late: tuple[int, int]
+    rows: int
+    bytes: int = 0
+    reason: str
+
+
 class Skip(_Model):
     """Something that the planner left alone, and why. `for_person`: it waits for a decision that is a person's."""
 
@@ -185,7 +211,7 @@ class Skip(_Model):
     for_person: bool = False
 
 
-Action = Merge | Mark | Unmark | Delete | WriteEdit | PlaceHold | ReleaseHold | Replace | Reupload | Adopt
+Action = Merge | Mark | Unmark | Delete | WriteEdit | PlaceHold | ReleaseHold | Replace | Reupload | Adopt | Refill
 
 
 class Plan(_Model):
@@ -195,7 +221,19 @@ class Plan(_Model):
     id: str
     stream: str
     kind: Literal[
-        "minor", "major", "rewrite", "mark", "sweep", "retain", "retire", "erase", "hold", "release", "unmark", "repair"
+        "minor",
+        "major",
+        "rewrite",
+        "mark",
+        "sweep",
+        "retain",
+        "retire",
+        "erase",
+        "hold",
+        "release",
+        "unmark",
+        "repair",
+        "backfill",
     ]
     created: int
     expires: int
@@ -209,6 +247,7 @@ class Plan(_Model):
     replaces: tuple[Replace, ...] = ()
     reuploads: tuple[Reupload, ...] = ()
     adopts: tuple[Adopt, ...] = ()
+    refills: tuple[Refill, ...] = ()
     skipped: tuple[Skip, ...] = ()
     batches: tuple[tuple[int, ...], ...] = ()
     """Which merges (of a repair: which actions) each mapped task executes, by their position."""
@@ -218,7 +257,7 @@ class Plan(_Model):
         """All of them, in the order in which they are done: holds before what they guard, unmarks before marks."""
         asked: tuple[Action, ...] = (*self.holds, *self.releases, *self.edits)
         removals: tuple[Action, ...] = (*self.unmarks, *self.marks, *self.deletes)
-        return (*asked, *self.merges, *removals, *self.replaces, *self.reuploads, *self.adopts)
+        return (*asked, *self.merges, *removals, *self.replaces, *self.reuploads, *self.adopts, *self.refills)
 
     @property
     def digest(self) -> str:

@@ -26,7 +26,7 @@ from drystone.spark.context import JobContext
 from drystone.spark.failures import translate
 from drystone.spark.workers import SparkWorkers
 from drystone.tracker import ListingTracker
-from drystone.verbs import compact, detect, removal, verify
+from drystone.verbs import backfill, compact, detect, removal, verify
 
 _HANDLERS: dict[Verb, Callable[[JobContext, Any], Outcome]] = {
     "upload": upload.run,
@@ -37,6 +37,7 @@ _HANDLERS: dict[Verb, Callable[[JobContext, Any], Outcome]] = {
     "repair": repair.run,
     "verify": verify.run,
     "export": export.run,
+    "backfill": lambda job, request: backfill.run(job, request, job.loaded),
 }
 
 

@@ -59,16 +59,17 @@ def batches(
 class FieldsParser:
     """Parses JSON objects of `at` (ISO-8601, null: unknown) and `city`; splits by `city` if asked to.
 
-    `wrong`: cities that an old version of it misspelt.
+    Its bugs: it misspells cities in `wrong`, and takes messages of those in `refused` for bad ones.
     """
 
     split: bool = False
     wrong: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
 
     @property
     def digest(self) -> str:
         """What it does, in words."""
-        return f"fields {self.split} {sorted(self.wrong)}"
+        return f"fields {self.split} {sorted(self.wrong)} {sorted(self.refused)}"
 
     def parse(self, messages: pa.RecordBatch, planned_at: int) -> Parsed:
         """See the protocol."""
@@ -80,6 +81,9 @@ class FieldsParser:
                 at = None if fields["at"] is None else datetime.fromisoformat(fields["at"])
                 known = at if at is not None and at.timestamp() * 1000 < planned_at + DAY else None
                 city = fields["city"]
+                if city in self.refused:
+                    errors.append((position, f"refused: {city}"))
+                    continue
                 good.append((position, known, city.upper() if city in self.wrong else city))
             except (ValueError, KeyError, TypeError) as error:
                 errors.append((position, f"no object: {error!r}"))

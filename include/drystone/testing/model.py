@@ -147,12 +147,28 @@ class _Model:
             and not any(
                 source in each.sources and self._expired(each) and _realm(each) == _realm(group) for each in self.ready
             )
-            and not any(pair.by == source and self._is_visible(pair.root, group) for pair in group.any.retires)
+            and not any(pair.by == source and self._is_replaceable(pair.root, group) for pair in group.any.retires)
             for source in self.live(group)
+        )
+
+    def _is_replaceable(self, root: str, group: _Group) -> bool:
+        """Whether the source, or anything that stands for the same as it, is visible."""
+        mine = _origins(root, self.pairs)
+        return any(
+            self._is_visible(source, group)
+            for each in self.visible
+            for source in self.live(each)
+            if not mine.isdisjoint(_origins(source, self.pairs))
         )
 
     def _is_visible(self, source: str, group: _Group) -> bool:
         return any(source in self.live(each) and _realm(each) == _realm(group) for each in self.visible)
+
+
+def _origins(source: str, pairs: frozenset[Replacement]) -> frozenset[str]:
+    """Return what a source stands for in the end: itself, if it replaces nothing."""
+    above = [pair.root for pair in pairs if pair.by == source]
+    return frozenset().union(*(_origins(each, pairs) for each in above)) if above else frozenset({source})
 
 
 def replaced(pairs: Iterable[Replacement]) -> frozenset[str]:

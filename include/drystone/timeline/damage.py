@@ -70,20 +70,26 @@ def find_damage(
     disagreeing: dict[str, str],
     covering: Covering,
     away: Mapping[Realm, frozenset[str]],
+    replaced: Mapping[str, str],
     fresh_since: int,
 ) -> list[Damage]:
     """Return the incomplete groups that hold something which no visible group holds, and which is not `away` for good.
 
     `away`: by realm, of each realm of these groups.
-    Where everything is visible elsewhere, the group is a compaction that runs or crashed. A replacement whose root is
-    still visible has not begun to count. A group of which nothing is older than `fresh_since` (ms) was never read.
+    Where everything is visible elsewhere, the group is a compaction that runs or crashed. A replacement whose root, or
+    what else has taken its place (`replaced`), is still visible has not begun to count. A group of which nothing is
+    older than `fresh_since` (ms) was never read.
     """
     found: list[Damage] = []
     for group in incomplete:
         if all(block.touched > fresh_since for block in group.blocks):
             continue
         realm = realm_of(group)
-        starting = {pair.by for pair in group.retires if covering.holds(realm, pair.root)}
+        starting = {
+            pair.by
+            for pair in group.retires
+            if covering.holds(realm, pair.root) or covering.holds(realm, replaced.get(pair.root, pair.root))
+        }
         lost = {s for s in group.sources - away[realm] - starting if not covering.holds(realm, s)}
         if lost:
             found.append(Damage(group.id, _describe(group, lost), group.min_time, group.max_time))

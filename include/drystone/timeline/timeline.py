@@ -99,7 +99,7 @@ def resolve_blocks(
     fresh = at - times.sync_delay
     lost = [group for group in incomplete.values() if not expiry.takes_all_of(group)]
     away = _away(lost, gone, [groups[name] for name in expired])
-    damage = find_damage(lost, disagreeing, covering, away, fresh)
+    damage = find_damage(lost, disagreeing, covering, away, gone.replaced, fresh)
     return Timeline(
         at=at,
         groups=groups,

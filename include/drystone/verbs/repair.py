@@ -9,12 +9,11 @@ from pathlib import Path
 
 from drystone.engine.job import Job
 from drystone.engine.outcome import Outcome
-from drystone.engine.plans import keep_plan, read_plan
+from drystone.engine.plans import batches_of, keep_plan, read_plan
 from drystone.engine.repair import Uploader, carry_out, plan_repair
 from drystone.engine.report import plan_lines
 from drystone.errors import UsageError
-from drystone.jobs import Batch, RepairRequest
-from drystone.plan.model import Plan
+from drystone.jobs import RepairRequest
 
 
 def run(job: Job, request: RepairRequest, base: Path, upload: Uploader) -> Outcome:
@@ -29,7 +28,7 @@ def run(job: Job, request: RepairRequest, base: Path, upload: Uploader) -> Outco
         if job.dry_run:
             return Outcome(summary=summary, report=report)
         key = keep_plan(job.bucket, plan)
-        return Outcome(summary=summary | {"digest": plan.digest}, plan_key=key, batches=_batches(plan), report=report)
+        return Outcome(summary=summary | {"digest": plan.digest}, plan_key=key, batches=batches_of(plan), report=report)
     plan = read_plan(job.bucket, request.plan_key)
     if request.digest not in {None, plan.digest}:
         msg = f"plan {request.plan_key} is not the one that was shown: its digest is {plan.digest}."
@@ -42,13 +41,3 @@ def run(job: Job, request: RepairRequest, base: Path, upload: Uploader) -> Outco
     return Outcome(
         summary=done.summary, blocks=done.blocks, report=done.lines, failures=done.failures, retryable=done.transient
     )
-
-
-def _batches(plan: Plan) -> list[Batch]:
-    found = []
-    for number, positions in enumerate(plan.batches):
-        actions = [plan.actions[position] for position in positions]
-        label = f"{number + 1} of {len(plan.batches)}: {len(actions)} {plan.kind} actions"
-        size, rows = (sum(getattr(each, name, 0) for each in actions) for name in ("bytes", "rows"))
-        found.append(Batch(number=number, label=label, actions=len(actions), bytes=size, rows=rows))
-    return found

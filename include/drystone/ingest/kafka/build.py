@@ -93,7 +93,7 @@ class PlanBuilder:
         with tempfile.TemporaryDirectory(prefix="drystone-") as name:
             folder = Path(name)
             spools = Spools(folder / "spools", self._orders(), self.memory, self._row_group_rows)
-            intake = Intake(plan, self.main, self.dead, self.parser, spools, self.memory)
+            intake = Intake(plan, (self.main, self.dead), self.parser, spools, self.memory)
             for batch in batches:
                 intake.take(batch)
             if self.confirm is not None:

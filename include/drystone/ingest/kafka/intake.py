@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -22,20 +22,35 @@ from drystone.rows.arrow_schema import to_arrow
 _PORTION = 16
 """A portion takes this part of the memory: parsed, it may take several times as much."""
 _SHOWN = 3
+_OFFSET = "kafka_offset"
+
+Route = Callable[[str, pa.ChunkedArray], pa.StringArray]
+"""Tells for rows of a stream, by their offsets, the part of the chunk that each goes into."""
 
 
 class Intake:
     """Takes a plan's messages batch by batch. `messages` counts them, `bad` those that gave no row."""
 
     def __init__(
-        self, plan: Plan, main: Target, dead: Target | None, parser: Parser | None, spools: Spools, memory: int
+        self,
+        plan: Plan,
+        targets: tuple[Target, Target | None],
+        parser: Parser | None,
+        spools: Spools,
+        memory: int,
+        route: Route | None = None,
     ) -> None:
-        """`parser`: None to take messages as they are. `memory`: bytes that a task may take."""
+        """`targets`: where rows and dead letters go. `parser`: None to take messages as they are.
+
+        `memory`: bytes that a task may take. `route`: what splits each chunk, in place of the parser's own parts.
+        """
         self.messages = 0
         self.bad = 0
         self._plan = plan
+        main, dead = targets
         self._main = main
         self._dead = dead
+        self._route = route
         self._parser = parser
         self._spools = spools
         self._memory = memory
@@ -51,6 +66,10 @@ class Intake:
         Raises InvariantError if they do not, or a message is none of the plan's; InputError if one is too large.
         """
         self._check_offsets(batch)
+        self.add(batch)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take messages of the plan, in any order. Raises InputError if one is too large."""
         for portion in self._portions(batch):
             self.messages += portion.num_rows
             if self._parser is None:
@@ -104,7 +123,7 @@ class Intake:
         rows = _conform(parsed.rows, self._main)
         for name, column in places(portion, parsed.positions).items():
             rows = rows.append_column(name, column)
-        self._spool(rows, self._main, parsed.splits)
+        self._spool(rows, self._main, self._parts(rows, self._main, parsed.splits))
         if parsed.errors:
             self._bury(portion, parsed)
 
@@ -113,7 +132,11 @@ class Intake:
         for position, reason in sorted(parsed.errors)[: max(0, _SHOWN - len(self._reasons))]:
             self._reasons.append(f"offset {portion.column('offset')[position]}: {reason}")
         if self._dead is not None:
-            self._spool(dead_rows(portion, parsed.errors, self._times), self._dead, None)
+            rows = dead_rows(portion, parsed.errors, self._times)
+            self._spool(rows, self._dead, self._parts(rows, self._dead, None))
+
+    def _parts(self, rows: pa.Table, target: Target, own: pa.Array | None) -> pa.Array | None:
+        return own if self._route is None else self._route(target.stream, rows.column(_OFFSET))
 
     def _spool(self, rows: pa.Table, target: Target, splits: pa.Array | None) -> None:
         config = target.config

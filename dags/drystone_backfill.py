@@ -1,0 +1,5 @@
+"""`<stream>__backfill` for every parsed stream from Kafka; see `drystone.airflow.backfill`."""
+
+from drystone.airflow.backfill import dags
+
+globals().update(dags())

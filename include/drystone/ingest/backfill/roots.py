@@ -1,0 +1,90 @@
+"""Which sources a backfill of an ingest plan replaces, and by what. Pure.
+
+Each source is replaced by itself, so that each shows as a whole: the messages that its rows were made of stay with it.
+What goes over from the dead letters to the stream, or back, goes to a source of its own (see `late_root`), another one
+for each backfill. That one only gets messages, so it can be uploaded before any other one loses some; from then on it
+is a source like the others. Of several backfills of one source the newest one's rows count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from drystone import ulids
+from drystone.block.meta import Replacement
+from drystone.errors import InputError, UsageError
+from drystone.ingest.kafka.plans import Plan as IngestPlan
+from drystone.ingest.kafka.plans import Slice
+from drystone.ingest.kafka.streams import late_root, late_roots
+from drystone.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A source of a plan; `current`: what holds its rows now, `by`: what is to hold them, `retires`: what tells that.
+
+    `late`: the source of what comes over; nothing has it yet, but what this very backfill has uploaded. `there`: a
+    block has the source itself. `done`: so it is with `by`.
+    """
+
+    source: str
+    current: str
+    by: str
+    retires: tuple[Replacement, ...]
+    late: bool
+    there: bool
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The sources of a stream: `whole`, of complete groups, ready or not; `told`, replacements that these speak of."""
+
+    timeline: Timeline
+    whole: frozenset[str]
+    told: frozenset[Replacement]
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> Sources:
+        """Return those of a timeline."""
+        complete = [group for group in timeline.groups.values() if group.complete]
+        whole = frozenset[str]().union(*(group.sources for group in complete))
+        return cls(timeline, whole, frozenset[Replacement]().union(*(group.retires for group in complete)))
+
+    def late(self, plan: IngestPlan, stream: str) -> list[str]:
+        """Return the sources of the plan that came to the stream by backfills."""
+        return late_roots(plan, stream, self.whole | {pair.root for pair in self.told})
+
+
+def roots_of(
+    plan: IngestPlan, slices: Iterable[Slice], stream: str, found: Sources, late: int, named: tuple[str, int]
+) -> list[Root]:
+    """Return the sources of a plan in a stream, less what was retired, the one of what comes over last.
+
+    `late`: how many sources had come there by backfills when this one was planned. `named`: the action's key, and the
+    time of its plan (ms); the ids of the new sources follow from both. Raises UsageError if another backfill has moved
+    messages since, InputError for a source from the future.
+    """
+    own = [part.source for part in slices if part.stream == stream]
+    own += [late_root(plan, stream, number) for number in range(late)]
+    fresh = _root(stream, late_root(plan, stream, late), found, named, late=True)
+    if any(pair.root == fresh.source and pair.by != fresh.by for pair in found.told):
+        raise UsageError(f"another backfill of {plan} has moved messages since this one was planned.", "Plan again.")
+    gone = found.timeline.gone
+    kept = [source for source in own if gone.retired.isdisjoint(gone.family([source]))]
+    return [*(_root(stream, source, found, named, late=False) for source in kept), fresh]
+
+
+def _root(stream: str, source: str, found: Sources, named: tuple[str, int], *, late: bool) -> Root:
+    key, now = named
+    gone = found.timeline.gone
+    current = gone.replaced.get(source, source)
+    by = ulids.derive(now, "backfill", key, stream, source)
+    if by < current:
+        raise InputError(f"source {current} of stream {stream} is newer than this backfill.", "Plan again.")
+    pairs = set(gone.evidence([source]))
+    if by != current:
+        pairs.add(Replacement(root=current, by=by))
+    retires = tuple(sorted(pairs, key=lambda pair: (pair.root, pair.by)))
+    return Root(source, current, by, retires, late, source in found.whole, by in found.whole)
