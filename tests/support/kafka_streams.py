@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 from kills import descendants, kill, processes
@@ -191,8 +190,10 @@ class KafkaStream:
         self.ahead[0] += HOUR
         found: list[Message] = []
         for name in self.names:
-            if any(self.bucket.list(f"{name}/0")):
-                for row in pa.Table.from_batches(scan(self.bucket, name)).to_pylist():
+            if not any(self.bucket.list(f"{name}/0")):
+                continue
+            for batch in scan(self.bucket, name):
+                for row in batch.to_pylist():
                     place = (row["kafka_topic"], row["kafka_partition"], row["kafka_offset"])
                     found.append((*place, _value(row)))
         return found
