@@ -42,9 +42,11 @@ bucket: {bucket}
 streams:
   raw:
     labels: {{stream: raw}}
+    times: {times}
     ingest: {{kind: kafka, group: backup, bootstrap_servers: "{servers}", topics: "{topic}"}}
   flights:
     labels: {{stream: flights}}
+    times: {times}
     schema: {{at: timestamp, city: string}}
     time_column: at
     sort_key: [city, at]
@@ -58,8 +60,13 @@ streams:
       parser: {{format: json}}
   dead:
     labels: {{stream: dead}}
+    times: {times}
     ingest: {{kind: dead_letters}}
 """
+_SHORT = (
+    "{sync_delay: 6s, upload_timeout: 5s, clock_skew: 0s, read_timeout: 30s, delete_delay: 60s, "
+    "allow_short_delays: true}"
+)
 Position = tuple[int, int]
 
 
@@ -75,11 +82,15 @@ class KafkaWorld:
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     settled: set[Position] = field(default_factory=set)
     """Messages that readers must see from now on."""
+    shared: bool = False
+    """The bucket is a folder, which other processes see too, and delays are short; else it is memory."""
 
     def __post_init__(self) -> None:
         """Make the topic and the configuration."""
         self.broker.create_topic(self.topic, 2)
-        text = _CONFIG.format(bucket=f"memory://{uuid4().hex}", servers=self.broker.bootstrap_servers, topic=self.topic)
+        bucket = "file:bucket" if self.shared else f"memory://{uuid4().hex}"
+        names = {"bucket": bucket, "servers": self.broker.bootstrap_servers, "topic": self.topic}
+        text = _CONFIG.format(times=_SHORT if self.shared else "{}", **names)
         (self.folder / "drystone.yaml").write_text(text)
         rules = self.loaded.stream("raw").kafka
         with Broker(rules, "test") as broker:

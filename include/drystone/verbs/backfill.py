@@ -21,7 +21,7 @@ from drystone.engine.outcome import Outcome
 from drystone.engine.plans import batch_of, batches_of, keep_plan, read_plan
 from drystone.engine.record import apply_config, find_record, keep_schema
 from drystone.engine.report import plan_lines
-from drystone.errors import InputError, UsageError
+from drystone.errors import HeldError, InputError, UsageError
 from drystone.ingest.backfill.choose import by_offsets, by_time, parse_range
 from drystone.ingest.backfill.held import Reads
 from drystone.ingest.backfill.refill import RefillOutput, RefillTask, Stream, refill
@@ -170,8 +170,8 @@ class Backfill:
         for action in actions:
             try:
                 tasks.append(self._task(plan, action, found[action.ingest], here))
-            except (InputError, UsageError) as error:
-                refused.append(RefillOutput(action.key, error=str(error)))
+            except (HeldError, InputError, UsageError) as error:
+                refused.append(RefillOutput(action.key, error=str(error), retryable=error.retryable))
         return tasks, refused
 
     def _plans_of(self, action: Refill) -> list[Committed]:

@@ -128,6 +128,8 @@ def _refill(task: RefillTask, folder: Path) -> RefillOutput:
         for stream, root in _order(streams):
             name = stream.target.stream
             slots = found.get((name, root.source), [])
+            if not root.late and stream.roots.index(root) not in held[name]:
+                continue  # It has no row (any more): there is nothing to replace.
             for ulid in _replace(task, stream, root, slots, spools, folder):
                 blocks.append((name, ulid, root.current))  # noqa: PERF401 - what was uploaded is told, whatever follows
     except Exception as error:  # noqa: BLE001 - each source is replaced by itself: what is uploaded is told and stays

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from drystone import ulids
 from drystone.block.meta import Replacement
-from drystone.errors import InputError, UsageError
+from drystone.errors import HeldError, InputError, UsageError
 from drystone.ingest.kafka.plans import Plan as IngestPlan
 from drystone.ingest.kafka.plans import Slice
 from drystone.ingest.kafka.streams import late_root, late_roots
@@ -39,18 +39,24 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources of a stream: `whole`, of complete groups, ready or not; `told`, replacements that these speak of."""
+    """The sources of a stream: `whole`, of complete groups, ready or not; `told`, replacements that these speak of.
+
+    `waiting`: those that are in no ready group yet.
+    """
 
     timeline: Timeline
     whole: frozenset[str]
     told: frozenset[Replacement]
+    waiting: frozenset[str]
 
     @classmethod
     def of(cls, timeline: Timeline) -> Sources:
         """Return those of a timeline."""
         complete = [group for group in timeline.groups.values() if group.complete]
         whole = frozenset[str]().union(*(group.sources for group in complete))
-        return cls(timeline, whole, frozenset[Replacement]().union(*(group.retires for group in complete)))
+        told = frozenset[Replacement]().union(*(group.retires for group in complete))
+        ready = (group.sources for group in complete if group.id not in timeline.pending)
+        return cls(timeline, whole, told, whole.difference(*ready))
 
     def late(self, plan: IngestPlan, stream: str) -> list[str]:
         """Return the sources of the plan that came to the stream by backfills."""
@@ -64,7 +70,7 @@ def roots_of(
 
     `late`: how many sources had come there by backfills when this one was planned. `named`: the action's key, and the
     time of its plan (ms); the ids of the new sources follow from both. Raises UsageError if another backfill has moved
-    messages since, InputError for a source from the future.
+    messages since, HeldError while rows of a source are not ready to be read, InputError for a newer source.
     """
     own = [part.source for part in slices if part.stream == stream]
     own += [late_root(plan, stream, number) for number in range(late)]
@@ -81,6 +87,8 @@ def _root(stream: str, source: str, found: Sources, named: tuple[str, int], *, l
     gone = found.timeline.gone
     current = gone.replaced.get(source, source)
     by = ulids.derive(now, "backfill", key, stream, source)
+    # Nothing is replaced by what comes over: of that source there are no rows.
+    _check_ready(stream, (source,) if late else (source, current), by, found)
     if by < current:
         raise InputError(f"source {current} of stream {stream} is newer than this backfill.", "Plan again.")
     pairs = set(gone.evidence([source]))
@@ -88,3 +96,12 @@ def _root(stream: str, source: str, found: Sources, named: tuple[str, int], *, l
         pairs.add(Replacement(root=current, by=by))
     retires = tuple(sorted(pairs, key=lambda pair: (pair.root, pair.by)))
     return Root(source, current, by, retires, late, source in found.whole, by in found.whole)
+
+
+def _check_ready(stream: str, sources: tuple[str, ...], by: str, found: Sources) -> None:
+    """Make sure that the rows which a source has now can be seen: what nobody sees would be replaced by nothing."""
+    coming = {pair.by for pair in found.told if pair.root in sources}
+    waiting = ({*sources[1:], *coming} - {by}) & found.waiting
+    if waiting:
+        msg = f"source {min(waiting)} of stream {stream} is uploaded, and not ready to be read yet."
+        raise HeldError(msg, "Try again after sync_delay.")
