@@ -87,6 +87,7 @@ def _raw(landed: Sequence[Landed]) -> pa.Table:
         _places(landed)
         | {
             "kafka_timestamp": pc.multiply(times, 1000).cast(pa.timestamp("us", "UTC")),
+            "kafka_timestamp_ms": times,
             "key": pa.array([each.message.key for each in landed], pa.binary()),
             "value": pa.array([each.message.value for each in landed], pa.binary()),
             "headers": pa.array([_HEADERS] * len(landed), pa.string()),

@@ -20,10 +20,12 @@ POSITION: Mapping[str, str] = {"kafka_topic": "string", "kafka_partition": "int3
 """Where a row's message lies in Kafka: columns of every stream that comes from there, and the end of its sort key."""
 MESSAGE_TIME = "kafka_timestamp"
 """When a message was written, or says it was: the time column of streams that keep messages as they are."""
+RAW_TIME = "kafka_timestamp_ms"
+"""The same in ms as Kafka has it, however absurd; null where it has none."""
 _BYTES: Mapping[str, str] = {"key": "binary", "value": "binary", "headers": "string"}
-BACKUP: Mapping[str, str] = {**POSITION, MESSAGE_TIME: "timestamp", **_BYTES}
+BACKUP: Mapping[str, str] = {**POSITION, MESSAGE_TIME: "timestamp", RAW_TIME: "int64", **_BYTES}
 """The columns of a backup group; `headers` is JSON: a list of [name, value in base64 or null]."""
-DEAD: Mapping[str, str] = {**POSITION, MESSAGE_TIME: "timestamp", "error": "string", **_BYTES}
+DEAD: Mapping[str, str] = {**POSITION, MESSAGE_TIME: "timestamp", RAW_TIME: "int64", "error": "string", **_BYTES}
 """The columns of dead letters: a message as it came, and why it could not be parsed."""
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from drystone import ulids
 from drystone.clock import Clock
-from drystone.config.ingest import MESSAGE_TIME, POSITION, KafkaIngest
+from drystone.config.ingest import POSITION, RAW_TIME, KafkaIngest
 from drystone.errors import UsageError
 from drystone.ingest.backfill.choose import OffsetRange
 from drystone.ingest.backfill.held import Reads, as_messages, kept_rows
@@ -105,6 +105,6 @@ class Replay:
         wanted = wanted.union(*(sources.late(each.plan, self.stream.name) for each in plans))
         end = found.end if found.end is not None else max((each.plan.end for each in plans), default=0)
         reads = Reads(Place.of(view), tuple(reads_of(view, wanted)))
-        columns = [*POSITION, MESSAGE_TIME, "key", "value", "headers"]
+        columns = [*POSITION, RAW_TIME, "key", "value", "headers"]
         for rows in kept_rows(reads, found.topic, found.partition, found.start, end):
             yield rows.select(columns)

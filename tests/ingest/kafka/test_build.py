@@ -152,9 +152,10 @@ def test_rows_of_unknown_time_have_a_slice_of_their_own(bench: Bench) -> None:
     found = {(each.unknown, each.chunk_start): each for each in _slices(bench, mine).slices}
     unknown = found.pop((True, _TODAY))
     assert {key: each.rows for key, each in found.items()} == {(False, _TODAY): 1, (False, _TODAY + DAY): 1}
-    assert bench.rows("raw")[unknown.source].select(["kafka_offset", "kafka_timestamp"]).to_pylist() == [
-        {"kafka_offset": offset, "kafka_timestamp": None} for offset in range(3)
-    ]
+    names = ["kafka_offset", "kafka_timestamp", "kafka_timestamp_ms"]
+    assert [tuple(row.values()) for row in bench.rows("raw")[unknown.source].select(names).to_pylist()] == [
+        (offset, None, times[offset]) for offset in range(3)
+    ], "what Kafka has is kept"
 
 
 def test_each_message_is_a_row_or_a_dead_letter(bench: Bench) -> None:
@@ -171,6 +172,7 @@ def test_each_message_is_a_row_or_a_dead_letter(bench: Bench) -> None:
     assert [row.pop("kafka_offset") for row in dead] == [1, 3, 5]
     assert all("JSONDecodeError" in row.pop("error") for row in dead)
     assert {row.pop("kafka_timestamp").timestamp() for row in dead} == {NOW / 1000}
+    assert {row.pop("kafka_timestamp_ms") for row in dead} == {NOW}
     assert {tuple(row.values()) for row in dead} == {("flights", 0, b"key", b"{broken", '[["h","AQ=="]]')}
     assert {each.stream for each in _slices(bench, mine).slices} == {"flights", "dead"}
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from drystone import ulids
-from drystone.config.ingest import MESSAGE_TIME, POSITION
+from drystone.config.ingest import POSITION, RAW_TIME
 from drystone.ingest.backfill.roots import Root
 from drystone.ingest.kafka.headers import from_text
 from drystone.ingest.kafka.messages import MESSAGES
@@ -96,7 +96,7 @@ def kept_rows(reads: Reads, topic: str, partition: int, start: int, end: int) ->
 
     keep = (pc.field(_TOPIC) == topic) & (pc.field(_PARTITION) == partition)
     keep &= (pc.field(_OFFSET) >= start) & (pc.field(_OFFSET) < end)
-    names = [*POSITION, MESSAGE_TIME, "key", "value", "headers"]
+    names = [*POSITION, RAW_TIME, "key", "value", "headers"]
     for read in reads.blocks:
         for _, rows in rows_of(reads.place, read, names, keep, may_have):
             yield rows
@@ -105,7 +105,8 @@ def kept_rows(reads: Reads, topic: str, partition: int, start: int, end: int) ->
 def as_messages(rows: pa.Table) -> pa.RecordBatch:
     """Return rows of a backup, or dead letters, as the messages that they were."""
     found: Mapping[str, pa.Array] = {name: columns.whole(rows.column(name)) for name in rows.column_names}
-    arrays = [found[_TOPIC], found[_PARTITION], found[_OFFSET], found[MESSAGE_TIME], found["key"], found["value"]]
+    written = found[RAW_TIME].cast(pa.timestamp("ms", "UTC"))
+    arrays = [found[_TOPIC], found[_PARTITION], found[_OFFSET], written, found["key"], found["value"]]
     plain = [array.cast(field.type) for array, field in zip(arrays, MESSAGES, strict=False)]
     headers = from_text(found["headers"].cast(pa.string()))
     return pa.RecordBatch.from_arrays([*plain, headers], schema=MESSAGES)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from drystone.config.ingest import MESSAGE_TIME, POSITION
+from drystone.config.ingest import MESSAGE_TIME, POSITION, RAW_TIME
 from drystone.ingest.kafka.headers import to_text
 
 Times = tuple[int, int]
@@ -19,11 +19,13 @@ Times = tuple[int, int]
 
 
 def raw_rows(messages: pa.RecordBatch, times: Times) -> pa.Table:
-    """Return every message as a row of a backup stream, its time as `known_times` has it."""
+    """Return every message as a row of a backup stream, its time as `known_times` has it and as Kafka has it."""
+    written = messages.column("timestamp")
     return pa.table(
         {
             **places(messages),
-            MESSAGE_TIME: known_times(messages.column("timestamp"), times),
+            MESSAGE_TIME: known_times(written, times),
+            RAW_TIME: written.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()),
             "key": messages.column("key"),
             "value": messages.column("value"),
             "headers": to_text(messages.column("headers")),
