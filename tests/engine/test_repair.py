@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ import yaml
 from buckets import Spy, failing
 from lakes import CONFIG, HOUR, SCHEMA, STREAM, rows, values
 
+from drystone import ulids
+from drystone.block.edits import Retire
 from drystone.block.predicates import Comparison
 from drystone.bucket import Bucket, MemoryBucket
 from drystone.config.model import Config, StreamConfig
@@ -28,6 +31,7 @@ from drystone.plan.model import Plan
 from drystone.reader import scan
 from drystone.testing.streams import ManualClock, build_block, source_id, with_source, write_record
 from drystone.tracker import ListingTracker
+from drystone.verbs.requests import write_edit
 
 NOW = 1_700_000_000_000
 OSLO = Comparison(column="city", op="=", value="Oslo")
@@ -71,10 +75,10 @@ class World:
         """Plan a repair."""
         return plan_repair(self.job(), RepairRequest.model_validate(request), base)
 
-    def act(self, plan: Plan, bucket: Bucket | None = None) -> Repaired:
-        """Carry out a plan's only batch; a reupload brings the rows of number 7."""
-        job = self.job(bucket)
-        return carry_out(job, plan, 0, lambda each: upload_replacement(job, each, rows(7), configured_schema(job)))
+    def act(self, plan: Plan, bucket: Bucket | None = None, table: pa.Table | None = None) -> Repaired:
+        """Carry out a plan's only batch; a reupload brings this table, by default the rows of number 7."""
+        job, new = self.job(bucket), rows(7) if table is None else table
+        return carry_out(job, plan, 0, lambda each: upload_replacement(job, each, new, configured_schema(job)))
 
     def read(self, ahead: int = 0) -> list:
         """What a reader sees, some ms later."""
@@ -144,6 +148,32 @@ def test_the_same_plan_again_uploads_nothing(world: World, kind: str, tmp_path: 
         assert (again.blocks, again.failures) == ([], [])
         assert any("done before" in line for line in again.lines)
     assert [entry.block for entry in audit.read(world.bucket, STREAM) if entry.what == "upload"] == first.blocks
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_half_a_replacement_is_not_taken_for_done(world: World, step: int, tmp_path: Path) -> None:
+    """A corrected file of two days is one group of two blocks: with one of them there, the same plan uploads both."""
+    two_days = pa.concat_tables([rows(7), rows(7, day=1)])
+    plan = world.plan(tmp_path, **asked(world, "reupload", tmp_path))
+    with suppress(BucketError):
+        world.act(plan, Spy(world.bucket, failing(step, {"put", "create", "upload"})), two_days)
+    done = world.act(plan, table=two_days)
+    assert done.failures == []
+    assert world.read() == values(pa.concat_tables([rows(1), two_days]))
+
+
+@pytest.mark.parametrize("kind", ["drop-rows", "reupload"])
+def test_a_source_that_was_retired_meanwhile_is_not_replaced(world: World, kind: str, tmp_path: Path) -> None:
+    """What somebody took away since the plan stays away, and whoever carries the plan out is told."""
+    plan = world.plan(tmp_path, **asked(world, kind, tmp_path))
+    (source,) = world.blocks[0].compaction.sources
+    now = world.clock.now
+    edit = Retire(id=ulids.new(now), reason="wrong", author="ann", time=now, sources=(source,))
+    write_edit(world.bucket, STREAM, edit)
+    done = world.act(plan)
+    assert [f"source {source} was retired since" in failure for failure in done.failures] == [True]
+    kept = [row for row in wanted("drop-rows" if kind == "drop-rows" else "rewrite") if row[2] // 1000 == 1]
+    assert world.read(HOUR) == kept
 
 
 def test_a_plan_that_slept_is_not_carried_out(world: World, tmp_path: Path) -> None:

@@ -215,13 +215,8 @@ def rows_expire_in_every_resolution(patch: pytest.MonkeyPatch) -> None:
 @plant(check_against_model, "downsample", "expire")
 def what_has_expired_elsewhere_is_not_missed(patch: pytest.MonkeyPatch) -> None:
     """A source that has expired in one resolution is no damage in another one where it is lost."""
-    real = timeline._away
-
-    def away(*arguments: Any) -> Any:
-        found = real(*arguments)
-        return dict.fromkeys(found, frozenset().union(*found.values(), *(each.sources for each in arguments[2])))
-
-    patch.setattr(timeline, "_away", away)
+    real = damage.Away.of
+    patch.setattr(damage.Away, "of", lambda self, group: real(self, group).union(*self.expired.values()))
 
 
 @plant(check_against_model)
@@ -241,7 +236,9 @@ def damage_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
 def an_upload_that_runs_is_damage(patch: pytest.MonkeyPatch) -> None:
     """A group of which nothing is older than syncDelay is reported as lost."""
     real = damage.find_damage
-    patch.setattr(timeline, "find_damage", lambda *arguments: real(*arguments[:-1], 1 << 62))
+    patch.setattr(
+        timeline, "find_damage", lambda *arguments: real(*arguments[:-1], replace(arguments[-1], sync_delay=-(1 << 62)))
+    )
 
 
 @plant(check_against_model)

@@ -342,6 +342,20 @@ def test_a_zombie_of_a_retired_source_is_not_read() -> None:
     stream.check()
 
 
+def test_what_replaces_a_retired_source_is_retired_with_it() -> None:
+    """A repair that was under way when its source was retired brings no row back, compacted or not."""
+    stream = Stream()
+    stream.uploads("A", "B")
+    planned = stream.history.now
+    stream.retires("A")
+    stream.replaces("A2", "A", at=planned)
+    assert stream.visible == {"B"}
+    stream.check()
+    stream.compacts("F", "A2", "B")
+    assert stream.rows == {("B", "x"): 1, ("B", "y"): 1}
+    stream.check()
+
+
 def test_a_compaction_drops_retired_rows_for_good() -> None:
     """A compaction that knows of a retirement leaves the rows out, so that nothing is left to exclude."""
     stream = Stream()
@@ -465,6 +479,90 @@ def test_what_a_compaction_dropped_stays_dropped_under_a_newer_replacement() -> 
     assert stream.visible == {"F", "A3"}
     assert stream.reads("F") == {"B"}
     stream.check()
+
+
+def damaged(stream: Stream) -> set[str]:
+    """Return the short names of the groups that are damage."""
+    names = {group: name for name, group in stream.groups.items()}
+    return {names[damage.name] for damage in stream.timeline.damage}
+
+
+def test_readers_do_not_quietly_go_back_to_what_was_replaced() -> None:
+    """A replacement that was whole, and lost a file, is damage, though its root's block is still there."""
+    stream = Stream()
+    stream.uploads("A")
+    stream.replaces("A2", "A")
+    assert damaged(stream) == set()
+    stream.loses("A2")
+    assert damaged(stream) == {"A2"}
+
+
+def replaces_in_two(stream: Stream, name: str, root: str, output: Output) -> None:
+    """Upload a replacement of two blocks."""
+    replace_source(stream.history, stream.sources[root], stream.history.now, BEGIN, BEGIN + HOUR, output)
+    stream.sources[name] = list(stream.history.ranges)[-1]
+    stream.groups[name] = stream.history.blocks[-1].group
+    stream.wait()
+
+
+def test_a_replacement_that_was_never_whole_changes_nothing() -> None:
+    """Half a replacement is no damage while its root is read, nor when a newer one has taken the root's place."""
+    stream = Stream()
+    stream.uploads("A")
+    replaces_in_two(stream, "half", "A", Output(size=2, lost=frozenset({1})))
+    assert stream.visible == {"A"}
+    assert damaged(stream) == set()
+    stream.replaces("A2", "A")
+    assert stream.visible == {"A2"}
+    assert damaged(stream) == set()
+    stream.retires("A")
+    assert damaged(stream) == set()
+
+
+def test_a_broken_replacement_that_a_newer_one_superseded_is_no_damage() -> None:
+    """What nobody would read any more is missed by nobody."""
+    stream = Stream()
+    stream.uploads("A")
+    replaces_in_two(stream, "older", "A", Output(size=2))
+    stream.replaces("newer", "A")
+    stream.loses("older")
+    assert stream.visible == {"newer"}
+    assert damaged(stream) == set()
+
+
+def test_what_is_read_at_once_is_missed_at_once() -> None:
+    """An urgent repair that loses a file is damage from then on, and not only when syncDelay is over."""
+    stream = Stream()
+    stream.uploads("A")
+    replaces_in_two(stream, "urgent", "A", Output(size=2, ignore_delay=True))
+    stream.history.now -= stream.history.times.sync_delay - 60_000
+    stream.loses("urgent")
+    assert damaged(stream) == {"urgent"}
+
+
+def test_a_missing_member_is_not_taken_for_expired() -> None:
+    """Of a group that an upload made, each block has a range of its own: what is there says nothing of what is not."""
+    stream = Stream()
+    stream.uploads("A")
+    replaces_in_two(stream, "A2", "A", Output(size=2))
+    later = [replace(block, min_time=BEGIN + DAY, max_time=BEGIN + 2 * DAY) for block in stream.history.blocks[-1:]]
+    stream.history.blocks[-1:] = later
+    stream.deletes("A")
+    stream.expires(BEGIN + DAY)
+    stream.history.blocks = stream.history.blocks[:-1]
+    assert damaged(stream) == {"A2"}
+
+
+def test_an_expired_block_that_cannot_be_read_tells_what_is_expired() -> None:
+    """A crashed compaction is no damage where what it names has expired, whether that is whole or not."""
+    stream = Stream()
+    stream.uploads("A")
+    stream.uploads("B", day=1)
+    stream.compacts("F", "A", "B", output=Output(size=2, lost=frozenset({1})))
+    stream.loses("A")
+    assert damaged(stream) == {"A", "F"}
+    stream.expires(BEGIN + DAY)
+    assert damaged(stream) == set()
 
 
 def test_blocks_of_one_group_that_disagree_are_damage() -> None:

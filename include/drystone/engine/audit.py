@@ -17,6 +17,8 @@ from drystone.block import keys
 from drystone.bucket.protocol import Bucket
 from drystone.errors import UnreadableBlockError
 
+_SOURCE = "source "
+
 Outcome = Literal["intended", "done", "left", "failed"]
 """`intended`: before the act. `left`: a second look spoke against it. `failed`: it was tried, and may be done."""
 
@@ -97,6 +99,18 @@ def uploaded(bucket: Bucket, stream: str) -> frozenset[str]:
             found.add(entry.block)
         found.update(entry.needs)
     return frozenset(found)
+
+
+def first_generation(bucket: Bucket, stream: str) -> frozenset[str]:
+    """Return the sources that the log knows as uploaded, and not as the replacement of another one."""
+    replacing: set[str] = set()
+    found: dict[str, str] = {}
+    for entry in read(bucket, stream):
+        if entry.what == "replace":
+            replacing.add(entry.block)
+        elif entry.what == "upload" and entry.why.startswith(_SOURCE):
+            found[entry.block] = entry.why.removeprefix(_SOURCE)
+    return frozenset(source for block, source in found.items() if block not in replacing)
 
 
 def _entry(line: bytes) -> Entry:

@@ -70,7 +70,8 @@ def plan_repair(job: Job, request: RepairRequest, base: Path) -> Plan:
             found = find_matches(job, snapshot, sight.timeline, where, frozenset(wish.blocks))
             return planning.plan_drop(sight, wish, where, found, request.batches)
         case "reupload" if request.source is not None and request.path is not None:
-            return planning.plan_reupload(sight, wish, request.source, file_facts(base / request.path))
+            log = audit.first_generation(job.bucket, job.stream)
+            return planning.plan_reupload(sight, wish, request.source, file_facts(base / request.path), log)
         case "adopt":
             place = look_at(job, request.origin, request.origin_stream)
             return plan_adopt(sight, wish, place, job.config, request.batches)
@@ -98,7 +99,7 @@ def carry_out(job: Job, plan: Plan, batch: int, upload: Uploader) -> Repaired:
         _adopt(job, snapshot, adopts, done)
     for action in actions:
         if isinstance(action, Reupload):
-            _reupload(job, snapshot, action, upload, done)
+            _reupload(timeline, job, action, upload, done)
     return done
 
 
@@ -133,12 +134,14 @@ def _rewrite(job: Job, snapshot: Snapshot, timeline: Timeline, merges: Sequence[
 
 
 def _replace(job: Job, snapshot: Snapshot, timeline: Timeline, actions: Sequence[Replace], done: Repaired) -> None:
-    known = _sources(snapshot)
+    known = _uploaded(timeline)
     tasks: list[ReplaceTask] = []
     for action in actions:
         left = tuple(swap for swap in action.swaps if swap.by not in known)
         if not left:
             done.lines.append(f"* {action.label}: done before")
+        elif retired := [swap.root for swap in left if swap.root in timeline.gone.retired]:
+            done.failures.append(f"source {retired[0]} was retired since the plan was made; plan again")
         elif action.group not in timeline.visible:
             done.failures.append(f"group {action.group} is not visible any more; plan again")
         else:
@@ -146,8 +149,9 @@ def _replace(job: Job, snapshot: Snapshot, timeline: Timeline, actions: Sequence
     outputs = job.workers.map(build_replacements, tasks) if tasks else []
     reasons = {task.action.key: task.action.reason for task in tasks}
     new = {ulid: (swap, output.key) for output in outputs for ulid, swap in output.blocks}
-    job.audit("upload", {ulid: f"source {swap.by}" for ulid, (swap, _) in new.items()})
+    # In this order: what the log knows as uploaded, and as no replacement, is of first generation.
     job.audit("replace", {ulid: f"source {swap.root}: {reasons[key]}" for ulid, (swap, key) in new.items()})
+    job.audit("upload", {ulid: f"source {swap.by}" for ulid, (swap, _) in new.items()})
     done.blocks += list(new)
     rows = sum(output.rows_dropped for output in outputs)
     done.summary |= {"replaced": len(new), "rows": sum(output.rows for output in outputs), "rows_dropped": rows}
@@ -182,9 +186,12 @@ def _task(job: Job, snapshot: Snapshot, timeline: Timeline, action: Replace) -> 
     )
 
 
-def _reupload(job: Job, snapshot: Snapshot, action: Reupload, upload: Uploader, done: Repaired) -> None:
-    if action.by in _sources(snapshot):
+def _reupload(timeline: Timeline, job: Job, action: Reupload, upload: Uploader, done: Repaired) -> None:
+    if action.by in _uploaded(timeline):
         done.lines.append(f"* source {action.root}: done before")
+        return
+    if action.root in timeline.gone.retired:
+        done.failures.append(f"source {action.root} was retired since the plan was made; plan again")
         return
     if file_facts(Path(action.path))[1] != action.sha256:
         done.failures.append(f"{action.path} changed since the plan was made; plan again")
@@ -195,9 +202,9 @@ def _reupload(job: Job, snapshot: Snapshot, action: Reupload, upload: Uploader, 
         done.failures.append(f"{action.path}: {error}")
         done.transient |= error.retryable
         return
-    job.audit("upload", dict.fromkeys(blocks, f"source {action.by}"))
     why = f"source {action.root}: by {action.path}: {action.reason or 'asked for'}"
     job.audit("replace", dict.fromkeys(blocks, why))
+    job.audit("upload", dict.fromkeys(blocks, f"source {action.by}"))
     done.blocks += blocks
     done.summary |= {"replaced": 1, "blocks": len(blocks)}
     done.lines.append(f"{len(blocks)} blocks of {action.path} replace source {action.root}; read so at once.")
@@ -238,9 +245,9 @@ def _operations(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(each.operation for each in extensions if each is not None)
 
 
-def _sources(snapshot: Snapshot) -> frozenset[str]:
-    """Return the sources of whole groups of one: replacements that were uploaded."""
-    return frozenset().union(*(folder.sources for folder in snapshot.folders.values() if folder.loadable))
+def _uploaded(timeline: Timeline) -> frozenset[str]:
+    """Return the sources of complete groups, ready or not: what half a group holds is still to be uploaded."""
+    return frozenset().union(*(group.sources for group in timeline.groups.values() if group.complete))
 
 
 def _contents(job: Job, sight: Sight, wish: Wish) -> Mapping[str, frozenset[str] | None]:

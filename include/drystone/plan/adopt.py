@@ -18,6 +18,7 @@ from drystone.config.model import StreamConfig
 from drystone.plan.batches import cut_batches
 from drystone.plan.model import Adopt, Plan, Skip
 from drystone.plan.repair import Sight, Wish, plan_of
+from drystone.timeline.gone import origins_of, standing_for, successors
 from drystone.timeline.pending import expiry_of
 
 T = TypeVar("T")
@@ -156,7 +157,9 @@ def _unlike(extension: Extension, config: StreamConfig) -> str:
 def _useless(sight: Sight, members: Sequence[Stranger], realm: tuple[int, int], *, future: bool) -> str:
     """Return why the rows of a group are not needed, or must not come back; else an empty text."""
     timeline = sight.timeline
-    live = members[0].sources - timeline.gone.sources
+    told = timeline.replacements.union(*(each.meta.drystone.retires for each in members if each.meta.drystone))
+    lost = successors(told).keys() | standing_for(timeline.gone.retired, origins_of(told))
+    live = members[0].sources - timeline.gone.sources - lost
     if not live:
         return "all its sources are retired or replaced, and stay so"
     if max(each.meta.max_time for each in members) <= expiry_of(sight.snapshot.edits).before(realm[1]):

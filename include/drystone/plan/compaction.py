@@ -13,6 +13,7 @@ from drystone.plan.candidates import find_candidates
 from drystone.plan.model import Merge, Plan, Skip, merge_key
 from drystone.plan.overlaps import find_overlaps
 from drystone.plan.tiers import runs
+from drystone.plan.unaware import find_unaware
 from drystone.timeline.groups import Group
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.timeline import Timeline
@@ -52,6 +53,12 @@ def _plan(
     free = [group for group in candidates.groups if group.id not in busy]
     skipped = list(candidates.skipped)
     merges = [*_overlap_merges(overlapping, policy, skipped)]
+    if unaware := find_unaware(free, timeline):
+        merges += [
+            rewrite_of(group, policy.rules, "only a block that is out tells what of it is replaced")
+            for group in unaware
+        ]
+        free = [group for group in free if group not in unaware]
     merges += _minor_merges(free, policy) if kind == "minor" else _major_merges(free, timeline.at, policy, skipped)
     chosen = _within_budget(merges, policy.rules, skipped)
     return Plan.model_validate(
@@ -184,6 +191,12 @@ def merge_of(kind: str, groups: list[Group], chunk: Chunk, rules: Compaction, re
             "reason": reason,
         }
     )
+
+
+def rewrite_of(group: Group, rules: Compaction, reason: str) -> Merge:
+    """Return the rewrite of one group alone, in its own chunk, or, where it spans several, in its own range."""
+    own = Chunk(group.min_time, max(group.max_time, group.min_time + 1), group.pattern.granularity)
+    return merge_of("rewrite", [group], group.chunk or own, rules, reason)
 
 
 def _chunk_of(groups: list[Group]) -> Chunk | None:

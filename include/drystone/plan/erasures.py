@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from drystone.block.chunks import Chunk
 from drystone.block.edits import Erase, Retire
 from drystone.block.folder import Folder
 from drystone.block.receipt import Left
 from drystone.block.states import Times, is_fresh
 from drystone.plan.batches import cut_batches
 from drystone.plan.candidates import find_candidates
-from drystone.plan.compaction import CompactionPolicy, merge_of
+from drystone.plan.compaction import CompactionPolicy, rewrite_of
 from drystone.plan.edits import Seen
 from drystone.plan.model import Merge, Plan, Skip
 from drystone.timeline.gone import origins_of
@@ -118,7 +117,7 @@ def plan_rewrite(seen: Seen, policy: CompactionPolicy, batches: int, taken: Mapp
     for generation in sorted({group.pattern.generation for group in timeline.visible.groups}):
         candidates = find_candidates(snapshot, timeline, policy.times, generation)
         why = {group.id: reason for group in candidates.groups if (reason := _why(group, timeline, retired, taken))}
-        merges += (_rewrite(group, policy, why[group.id]) for group in candidates.groups if group.id in why)
+        merges += (rewrite_of(group, policy.rules, why[group.id]) for group in candidates.groups if group.id in why)
         skipped += _skipped(candidates.skipped, timeline, retired, taken)
     chosen = _within_budget(merges, policy.rules.max_bytes_per_run, skipped)
     return Plan.model_validate(
@@ -152,12 +151,6 @@ def _why(group: Group, timeline: Timeline, retired: frozenset[str], taken: Mappi
     if gone := timeline.visible[group.id].gone & retired:
         parts.append(f"{len(gone)} of its sources were retired")
     return ", ".join(parts)
-
-
-def _rewrite(group: Group, policy: CompactionPolicy, reason: str) -> Merge:
-    # A replacement may span chunks: then its own range takes the place of one.
-    own = Chunk(group.min_time, max(group.max_time, group.min_time + 1), group.pattern.granularity)
-    return merge_of("rewrite", [group], group.chunk or own, policy.rules, reason)
 
 
 def _within_budget(merges: Iterable[Merge], most: int, skipped: list[Skip]) -> list[Merge]:

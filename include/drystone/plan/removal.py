@@ -12,7 +12,7 @@ from drystone.block.states import State, Times, state
 from drystone.plan.model import Delete, Mark, Plan, Skip, Unmark
 from drystone.plan.support import Support
 from drystone.timeline.blocks import block_of
-from drystone.timeline.pending import expiry_of
+from drystone.timeline.pending import Expiry, expiry_of
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.timeline import Timeline, resolve
 
@@ -74,12 +74,22 @@ def _incomplete(
     snapshot: Snapshot, timeline: Timeline, support: Support, times: Times
 ) -> Iterator[tuple[str, Justification]]:
     expiry = expiry_of(snapshot.edits)
+    named = sources_in_doubt(timeline, expiry)
     for name, group in timeline.incomplete.items():
         if group.touched + times.group_timeout > timeline.at:
             continue
-        needs = () if expiry.takes_all_of(group) else support.sources(group, group.sources)
+        over = expiry.takes_all_of(group)
+        if over and not named.isdisjoint(group.sources):
+            continue  # As in `_out`: it alone tells that what the other misses is expired.
+        needs = () if over else support.sources(group, group.sources)
         if needs is not None:
             yield name, Justification(f"incomplete group {name}, older than group_timeout", needs)
+
+
+def sources_in_doubt(timeline: Timeline, expiry: Expiry) -> frozenset[str]:
+    """Return the sources of groups that lack members, and have not expired as a whole: what tells of them must stay."""
+    lacking = (group for group in timeline.incomplete.values() if not expiry.takes_all_of(group))
+    return frozenset[str]().union(*(group.sources for group in lacking))
 
 
 def plan_marks(snapshot: Snapshot, timeline: Timeline, times: Times, plan_id: str) -> Plan:

@@ -16,8 +16,9 @@ from drystone.block.states import State, Times
 from drystone.plan.batches import cut_batches
 from drystone.plan.compaction import CompactionPolicy, merge_of
 from drystone.plan.model import Delete, Merge, Plan, Replace, Reupload, Skip, Swap
-from drystone.plan.removal import held_by, is_idle
+from drystone.plan.removal import held_by, is_idle, sources_in_doubt
 from drystone.plan.support import Support
+from drystone.timeline.gone import origins_of
 from drystone.timeline.groups import Group
 from drystone.timeline.pending import expiry_of
 from drystone.timeline.snapshot import Snapshot
@@ -85,6 +86,7 @@ def plan_malformed(sight: Sight, wish: Wish, contents: Mapping[str, frozenset[st
     """
     support = Support(sight.snapshot, sight.timeline)
     expiry = expiry_of(sight.snapshot.edits)
+    in_doubt = sources_in_doubt(sight.timeline, expiry)
 
     def judge(folder: Folder) -> Delete | Skip:
         if not is_idle(folder, sight.now, sight.times):
@@ -97,13 +99,16 @@ def plan_malformed(sight: Sight, wish: Wish, contents: Mapping[str, frozenset[st
             return _left(folder, why, person=True)
         realm = _realm(folder, generation)
         if folder.meta is not None and folder.meta.max_time <= expiry.before(realm[1]):
+            if not in_doubt.isdisjoint(sources):
+                return _left(folder, "only it tells that what another group lacks is expired: that one must go first")
             return _delete(folder, "malformed", "its rows are expired")
-        lost = [source for source in sorted(sources) if support.held(realm, [source]) is None]
+        told = _retires(folder)
+        lost = [source for source in sorted(sources) if support.held(realm, [source], told) is None]
         if lost:
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
             why = f"its source {lost[0]}{more} is read from nowhere else: restore it, or retire what is lost first"
             return _left(folder, why, person=True)
-        needs = support.held(realm, sources) or ()
+        needs = support.held(realm, sources, told) or ()
         return _delete(folder, "malformed", "its sources are read elsewhere, or gone by an edit", needs)
 
     return _deletions(sight, wish, State.MALFORMED, judge)
@@ -151,21 +156,30 @@ def plan_drop(sight: Sight, wish: Wish, where: Predicate, found: Mapping[str, Ma
     return plan_of(sight, wish, skipped, replaces=tuple(actions), batches=cut)
 
 
-def plan_reupload(sight: Sight, wish: Wish, root: str, file: tuple[str, str, int]) -> Plan:
+def plan_reupload(
+    sight: Sight, wish: Wish, root: str, file: tuple[str, str, int], uploaded: frozenset[str] = frozenset()
+) -> Plan:
     """Plan the upload of a file (its path, SHA-256 and bytes) as the replacement of one source.
 
-    The new rows are read as soon as they are uploaded (`ignore_delay`), and the source's old ones no more.
+    The new rows are read as soon as they are uploaded (`ignore_delay`), and the source's old ones no more. Of a source
+    that no block tells of any more nobody knows what else was read in its place: it is refused, unless it is in
+    `uploaded`, the sources of first generation that the log knows.
     """
     path, sha256, size = file
     swap = _swap(root, 0, wish.plan_id, sight.now)
+    told = frozenset(pair for group in sight.timeline.groups.values() for pair in group.retires)
     refusal = ""
-    if root in sight.timeline.gone.retired:
+    if not _is_known(root, sight, told) and root not in uploaded:
+        refusal = "no block tells of this source any more: name the one that its rows are read from"
+    elif root in sight.timeline.gone.retired:
         refusal = "the source was retired, and stays so: ingest the file under a new name"
     elif swap.by <= root:
         refusal = "a source from the future cannot be replaced yet"
     if refusal:
         return plan_of(sight, wish, [Skip(name=root, reason=refusal)])
+    above = origins_of(told).get(root, frozenset()) | {root}
     pairs = {Replacement(root=root, by=swap.by), *sight.timeline.gone.evidence([root])}
+    pairs |= {pair for pair in told if pair.by in above}
     action = Reupload(
         key=f"{wish.plan_id}-{root}",
         root=root,
@@ -177,6 +191,11 @@ def plan_reupload(sight: Sight, wish: Wish, root: str, file: tuple[str, str, int
         reason=wish.reason,
     )
     return plan_of(sight, wish, [], reuploads=(action,), batches=((0,),))
+
+
+def _is_known(source: str, sight: Sight, told: frozenset[Replacement]) -> bool:
+    named = (source in (pair.root, pair.by) for pair in told)
+    return any(named) or any(source in folder.sources for folder in sight.snapshot.folders.values())
 
 
 def _swap(root: str, rows: int, plan_id: str, now: int) -> Swap:
@@ -229,6 +248,11 @@ def _deletions(sight: Sight, wish: Wish, wanted: State, judge: Callable[[Folder]
     return plan_of(
         sight, wish, skipped, deletes=tuple(deletes), batches=cut_batches([each.bytes for each in deletes], 1)
     )
+
+
+def _retires(folder: Folder) -> tuple[Replacement, ...]:
+    extension = folder.meta.drystone if folder.meta is not None else None
+    return extension.retires if extension is not None else ()
 
 
 def _realm(folder: Folder, generation: int) -> tuple[int, int]:

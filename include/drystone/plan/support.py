@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from drystone.block.meta import Replacement
+from drystone.timeline.blocks import NO_REPLACEMENTS
 from drystone.timeline.cover import Realm, realm_of
-from drystone.timeline.gone import successors
+from drystone.timeline.gone import Gone, successors
 from drystone.timeline.groups import Group
+from drystone.timeline.pending import expiry_of
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.timeline import Timeline
 
@@ -31,6 +34,10 @@ class Support:
             if reason == "expired"
             for source in timeline.groups[name].sources
         )
+        expiry = expiry_of(snapshot.edits)
+        if expiry:
+            over = (group for group in timeline.incomplete.values() if expiry.takes_all_of(group))
+            self._expired |= {(realm_of(group), source) for group in over for source in group.sources}
         self._left_out: dict[str, list[Group]] = {}
         if timeline.gone.replaced:
             self._left_out = self._without_replaced_rows()
@@ -49,31 +56,36 @@ class Support:
         """Return the members of unmarked visible groups that hold these sources, or what replaced them.
 
         A retired source needs nobody, and an expired one neither: the edit stays. Nor does what the group itself has
-        left out. A source of a replacement that never became ready needs its root.
+        left out. A source of a replacement that was never whole needs its root.
         """
         realm = realm_of(group)
         gone = self._timeline.gone
+        if group.retires and not group.complete:
+            gone = gone.also(group.retires)
         if not gone.sources.isdisjoint(group.sources):
             sources = frozenset(sources) - gone.dropped_by(group, self._snapshot.edits)
-        roots = {pair.by: pair.root for pair in group.retires if pair not in self._timeline.replacements}
+        roots: dict[str, str] = {}
+        if not group.was_whole:
+            roots = {pair.by: pair.root for pair in group.retires if pair not in self._timeline.replacements}
         needs: set[str] = set()
         for source in sources:
-            found = self._source(realm, source)
+            found = self._source(realm, source, gone)
             if found is None and source in roots:
-                found = self._source(realm, roots[source])
+                found = self._source(realm, roots[source], self._timeline.gone)
             if found is None:
                 return None
             needs.update(found)
         return tuple(sorted(needs))
 
-    def held(self, realm: Realm, sources: Iterable[str]) -> Needs | None:
+    def held(self, realm: Realm, sources: Iterable[str], told: Iterable[Replacement] = NO_REPLACEMENTS) -> Needs | None:
         """Return the members of unmarked visible groups of a realm that hold these sources, or what replaced them.
 
-        A retired or expired source needs nobody.
+        A retired or expired source needs nobody. `told`: what the block that they are of says of replacements.
         """
+        gone = self._timeline.gone.also(told) if told else self._timeline.gone
         needs: set[str] = set()
         for source in sources:
-            found = self._source(realm, source)
+            found = self._source(realm, source, gone)
             if found is None:
                 return None
             needs.update(found)
@@ -89,8 +101,7 @@ class Support:
         alone = successors(group.retires).keys() - self._kept_gone
         return any(other is not group for source in alone for other in self._present.get(source, ()))
 
-    def _source(self, realm: Realm, source: str) -> Needs | None:
-        gone = self._timeline.gone
+    def _source(self, realm: Realm, source: str, gone: Gone) -> Needs | None:
         successor = gone.replaced.get(source, source)
         if source in gone.retired or successor in gone.retired:
             return ()

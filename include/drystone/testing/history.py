@@ -94,7 +94,7 @@ class History:
             case Expire():
                 return row.time < edit.before and edit.resolution in {None, resolution}
             case Retire():
-                return row.source in edit.sources
+                return any(each in edit.sources for each in _lineage(row.source, pairs))
             case Erase():
                 limit = edit.time + self.times.clock_skew
                 matches = isinstance(edit.predicate, Comparison) and edit.predicate.value == row.kind

@@ -84,7 +84,8 @@ class _Model:
         self.groups = [self._group(name, found) for name, found in by_id.items() if name not in self.disagreeing]
         self.ready = [group for group in self.groups if group.ready]
         self.pairs = frozenset(pair for group in self.ready for pair in group.any.retires)
-        self.retired = frozenset(source for edit in edits if isinstance(edit, Retire) for source in edit.sources)
+        named = frozenset(source for edit in edits if isinstance(edit, Retire) for source in edit.sources)
+        self.retired = named | {pair.by for pair in self.pairs if stands_for(pair.by, self.pairs) & named}
         self.gone = self.retired | replaced(self.pairs)
         self.read_from = [group for group in self.ready if self.live(group) and not self._expired(group)]
         self.visible = [
@@ -109,8 +110,12 @@ class _Model:
         return group.sources - self.gone
 
     def _expired(self, group: _Group) -> bool:
-        return any(
-            isinstance(edit, Expire) and group.end <= edit.before and edit.resolution in {None, group.any.resolution}
+        known = (
+            group.complete or group.any.level > 1 or len({b.group_index for b in group.blocks}) == group.any.group_size
+        )
+        end = group.end if group.complete else max(block.max_time for block in group.blocks)
+        return known and any(
+            isinstance(edit, Expire) and end <= edit.before and edit.resolution in {None, group.any.resolution}
             for edit in self.edits
         )
 
@@ -136,39 +141,39 @@ class _Model:
     def is_damage(self, group: _Group) -> bool:
         """An incomplete group is damage if a source of it is neither gone nor visible elsewhere.
 
-        Not so while its upload may still run, nor if it is a replacement that has not begun to count, nor if expired.
+        Not so while its upload may still run, nor if it is a replacement that was never whole, nor if expired.
         """
         if group.complete or self._expired(group):
             return False
-        if all(self.now - block.touched < self.times.sync_delay for block in group.blocks):
+        hurry = self.times.max_lag + self.times.clock_skew
+        waits = ((b, hurry if b.ignore_delay else self.times.sync_delay) for b in group.blocks)
+        if all(self.now - block.touched < wait for block, wait in waits):
             return False
+        was_whole = len({block.group_index for block in group.blocks}) == group.any.group_size
+        over = [each for each in self.groups if (each.ready or not each.complete) and self._expired(each)]
         return any(
             not self._is_visible(source, group)
-            and not any(
-                source in each.sources and self._expired(each) and _realm(each) == _realm(group) for each in self.ready
-            )
-            and not any(pair.by == source and self._is_replaceable(pair.root, group) for pair in group.any.retires)
-            for source in self.live(group)
+            and not any(source in each.sources and _realm(each) == _realm(group) for each in over)
+            and (was_whole or not self._replaces_what_is_known(source, group, over))
+            for source in self.live(group) - self._gone_by_its_own_word(group)
         )
 
-    def _is_replaceable(self, root: str, group: _Group) -> bool:
-        """Whether the source, or anything that stands for the same as it, is visible."""
-        mine = _origins(root, self.pairs)
-        return any(
-            self._is_visible(source, group)
-            for each in self.visible
-            for source in self.live(each)
-            if not mine.isdisjoint(_origins(source, self.pairs))
-        )
+    def _gone_by_its_own_word(self, group: _Group) -> frozenset[str]:
+        pairs = self.pairs | group.any.retires
+        return replaced(pairs) | {pair.by for pair in pairs if stands_for(pair.by, pairs) & self.retired}
+
+    def _replaces_what_is_known(self, source: str, group: _Group, over: list[_Group]) -> bool:
+        """Whether what is read in place of the source's root is visible, or is to be read nowhere."""
+        expired = frozenset[str]().union(*(each.sources for each in over if _realm(each) == _realm(group)))
+        places = {self._in_place_of(pair.root) for pair in group.any.retires if pair.by == source}
+        return any(each in self.retired | expired or self._is_visible(each, group) for each in places)
+
+    def _in_place_of(self, root: str) -> str:
+        mine = first_roots(root, self.pairs)
+        return max((pair.by for pair in self.pairs if first_roots(pair.by, self.pairs) & mine), default=root)
 
     def _is_visible(self, source: str, group: _Group) -> bool:
         return any(source in self.live(each) and _realm(each) == _realm(group) for each in self.visible)
-
-
-def _origins(source: str, pairs: frozenset[Replacement]) -> frozenset[str]:
-    """Return what a source stands for in the end: itself, if it replaces nothing."""
-    above = [pair.root for pair in pairs if pair.by == source]
-    return frozenset().union(*(_origins(each, pairs) for each in above)) if above else frozenset({source})
 
 
 def replaced(pairs: Iterable[Replacement]) -> frozenset[str]:
@@ -176,18 +181,23 @@ def replaced(pairs: Iterable[Replacement]) -> frozenset[str]:
     pairs = frozenset(pairs)
     roots = frozenset(pair.root for pair in pairs)
 
-    def stands_for(source: str) -> frozenset[str]:
-        above = [pair.root for pair in pairs if pair.by == source]
-        return frozenset(above).union(*(stands_for(each) for each in above))
-
     def is_newest_for(source: str, root: str) -> bool:
-        return not any(root in stands_for(pair.by) and pair.by > source for pair in pairs)
+        return not any(root in stands_for(pair.by, pairs) and pair.by > source for pair in pairs)
 
-    def first_roots(source: str) -> frozenset[str]:
-        return frozenset(root for root in stands_for(source) if not stands_for(root))
-
-    older = (pair.by for pair in pairs if not any(is_newest_for(pair.by, root) for root in first_roots(pair.by)))
+    older = (pair.by for pair in pairs if not any(is_newest_for(pair.by, root) for root in first_roots(pair.by, pairs)))
     return roots | frozenset(older)
+
+
+def stands_for(source: str, pairs: frozenset[Replacement]) -> frozenset[str]:
+    """Return all that a source replaces, directly or through others."""
+    above = [pair.root for pair in pairs if pair.by == source]
+    return frozenset(above).union(*(stands_for(each, pairs) for each in above))
+
+
+def first_roots(source: str, pairs: frozenset[Replacement]) -> frozenset[str]:
+    """Return what a source stands for in the end: itself, if it replaces nothing."""
+    above = stands_for(source, pairs)
+    return frozenset(root for root in above if not stands_for(root, pairs)) or frozenset({source})
 
 
 def _realm(group: _Group) -> tuple[int, int]:

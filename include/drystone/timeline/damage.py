@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from drystone.block.states import Times, is_fresh, is_from_future
 from drystone.timeline.cover import Covering, Realm, realm_of
+from drystone.timeline.gone import Gone
 from drystone.timeline.groups import Group
 from drystone.timeline.snapshot import Snapshot
 
@@ -65,32 +66,68 @@ def find_problems(snapshot: Snapshot, now: int, times: Times) -> tuple[list[Prob
     return problems, damage
 
 
+@dataclass(frozen=True, slots=True)
+class Away:
+    """Which sources nobody misses: what is gone, and, by realm, what has expired."""
+
+    gone: Gone
+    expired: Mapping[Realm, frozenset[str]]
+
+    def of(self, group: Group) -> frozenset[str]:
+        """Return them for a group that lacks members.
+
+        If it is a replacement, it also tells itself what it replaces: one that a newer plan's has superseded, or whose
+        root was retired, is missed by nobody.
+        """
+        known = self.gone.sources | self.expired.get(realm_of(group), frozenset())
+        if not group.retires:
+            return known
+        # Not its roots: they are away only if it counts, and whether it does is the question.
+        return known | (self.gone.also(group.retires).sources - {pair.root for pair in group.retires})
+
+    def in_place_of(self, root: str) -> tuple[str, ...]:
+        """Return the source that is read in place of a replaced one; if it is not replaced, itself."""
+        by = self.gone.replaced.get(root)
+        return (root,) if by is None else (by,)
+
+
+def away_of(gone: Gone, expired: Iterable[Group]) -> Away:
+    """Return what nobody misses, given the groups of which every row is expired."""
+    found: dict[Realm, frozenset[str]] = {}
+    for group in expired:
+        found[realm_of(group)] = found.get(realm_of(group), frozenset()) | group.sources
+    return Away(gone, found)
+
+
 def find_damage(
     incomplete: Iterable[Group],
     disagreeing: dict[str, str],
     covering: Covering,
-    away: Mapping[Realm, frozenset[str]],
-    replaced: Mapping[str, str],
-    fresh_since: int,
+    away: Away,
+    at: int,
+    times: Times,
 ) -> list[Damage]:
     """Return the incomplete groups that hold something which no visible group holds, and which is not `away` for good.
 
-    `away`: by realm, of each realm of these groups.
-    Where everything is visible elsewhere, the group is a compaction that runs or crashed. A replacement whose root, or
-    what else has taken its place (`replaced`), is still visible has not begun to count. A group of which nothing is
-    older than `fresh_since` (ms) was never read.
+    Where everything is visible elsewhere, the group is a compaction that runs or crashed. A replacement that was never
+    whole, and whose root, or what else has taken its place, is visible or away, has not begun to count; one that was
+    whole did count, and readers must not quietly go back to its root. A group that is as young as what nobody reads yet
+    was never read: younger than syncDelay, or, where it is read at once, too young for everybody to see it.
     """
     found: list[Damage] = []
+    hurry = times.max_lag + times.clock_skew
     for group in incomplete:
-        if all(block.touched > fresh_since for block in group.blocks):
+        if all(block.touched > at - (hurry if block.ignore_delay else times.sync_delay) for block in group.blocks):
             continue
-        realm = realm_of(group)
-        starting = {
-            pair.by
-            for pair in group.retires
-            if covering.holds(realm, pair.root) or covering.holds(realm, replaced.get(pair.root, pair.root))
-        }
-        lost = {s for s in group.sources - away[realm] - starting if not covering.holds(realm, s)}
+        realm, gone = realm_of(group), away.of(group)
+        starting = set[str]()
+        if not group.was_whole:
+            starting = {
+                pair.by
+                for pair in group.retires
+                if any(each in gone or covering.holds(realm, each) for each in away.in_place_of(pair.root))
+            }
+        lost = {s for s in group.sources - gone - starting if not covering.holds(realm, s)}
         if lost:
             found.append(Damage(group.id, _describe(group, lost), group.min_time, group.max_time))
     found += [Damage(name, f"group {name}: its blocks disagree about {field}") for name, field in disagreeing.items()]

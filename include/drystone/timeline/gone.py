@@ -14,8 +14,9 @@ from drystone.timeline.groups import Group
 class Gone:
     """`retired` are source ids; `replaced` names for each replaced source the one that now stands for it.
 
-    `sources`: both. `replacements`: what ready groups say replaces what. `origins` tells of a replacing source every
-    root that it stands for, the roots of roots too.
+    Whatever replaces a retired source is retired with it, also if it was uploaded later. `sources`: both.
+    `replacements`: what ready groups say replaces what. `origins` tells of a replacing source every root that it stands
+    for, the roots of roots too.
     """
 
     retired: frozenset[str]
@@ -24,10 +25,15 @@ class Gone:
     replacements: frozenset[Replacement]
     origins: Mapping[str, frozenset[str]]
 
+    def also(self, pairs: Iterable[Replacement]) -> Gone:
+        """Return what would be gone if these replacements, of a group that is not ready, counted too."""
+        return _gone(self.retired, self.replacements.union(pairs))
+
     def dropped_by(self, group: Group, edits: Iterable[Edit]) -> frozenset[str]:
         """Return the sources whose rows the group left out when it was written: nothing of them is in it."""
         applied = (edit for edit in edits if isinstance(edit, Retire) and edit.id in group.edits)
-        return frozenset(successors(group.retires)).union(*(edit.sources for edit in applied))
+        named = frozenset[str]().union(*(edit.sources for edit in applied))
+        return named.union(successors(group.retires), standing_for(named, origins_of(group.retires)))
 
     def evidence(self, sources: Iterable[str]) -> frozenset[Replacement]:
         """Return what tells that these sources are replaced, and by what, to whoever knows nothing else."""
@@ -49,10 +55,19 @@ class Gone:
 
 def find_gone(ready: Iterable[Group], edits: Iterable[Edit]) -> Gone:
     """Return what edits and *ready* groups take out of reading; a replacement that is not ready changes nothing."""
-    retired = frozenset(source for edit in edits if isinstance(edit, Retire) for source in edit.sources)
-    replacements = frozenset(pair for group in ready if group.retires for pair in group.retires)
-    replaced = successors(replacements)
-    return Gone(retired, replaced, retired.union(replaced), replacements, origins_of(replacements))
+    named = frozenset(source for edit in edits if isinstance(edit, Retire) for source in edit.sources)
+    return _gone(named, frozenset(pair for group in ready if group.retires for pair in group.retires))
+
+
+def _gone(named: frozenset[str], replacements: frozenset[Replacement]) -> Gone:
+    replaced, origins = successors(replacements), origins_of(replacements)
+    retired = named | standing_for(named, origins)
+    return Gone(retired, replaced, retired.union(replaced), replacements, origins)
+
+
+def standing_for(named: frozenset[str], origins: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return which sources replace one of those that are named, directly or through others."""
+    return frozenset(source for source, roots in origins.items() if not named.isdisjoint(roots)) if named else named
 
 
 def successors(replacements: Iterable[Replacement]) -> dict[str, str]:

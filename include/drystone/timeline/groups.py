@@ -53,6 +53,11 @@ class Group:
         return len(self.members) == self.pattern.group_size
 
     @property
+    def was_whole(self) -> bool:
+        """Whether every index has a block, loadable or not: as meta.json comes last, there was a loadable one once."""
+        return self.complete or len({block.group_index for block in self.blocks}) == self.pattern.group_size
+
+    @property
     def min_time(self) -> int:
         """Start of the time range."""
         blocks = self.members or self.others

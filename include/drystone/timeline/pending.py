@@ -37,8 +37,13 @@ class Expiry:
         return max(self.everywhere, self.own.get(resolution, NEVER))
 
     def takes_all_of(self, group: Group) -> bool:
-        """Tell whether every row of the group is expired."""
-        return group.max_time <= self.before(group.pattern.resolution)
+        """Tell whether every row of the group is expired, those of members that are missing too."""
+        before = self.before(group.pattern.resolution)
+        if group.complete:
+            return group.max_time <= before
+        # Every block of a compaction has the range of the whole group; those of an upload each have their own.
+        known = group.was_whole or group.pattern.level > 1
+        return known and max(block.max_time for block in group.blocks) <= before
 
 
 def expiry_of(edits: Iterable[Edit]) -> Expiry:

@@ -14,12 +14,12 @@ from drystone.block.meta import Replacement
 from drystone.block.states import State, Times, state
 from drystone.timeline.blocks import Block, block_of
 from drystone.timeline.collector import collector_paused
-from drystone.timeline.cover import Covering, Realm, cover, realm_of
-from drystone.timeline.damage import Damage, Problem, find_damage, find_problems
+from drystone.timeline.cover import Covering, Realm, cover
+from drystone.timeline.damage import Damage, Problem, away_of, find_damage, find_problems
 from drystone.timeline.gone import Gone, find_gone
 from drystone.timeline.groups import Group, group_blocks
 from drystone.timeline.holders import Holders
-from drystone.timeline.pending import expiry_of
+from drystone.timeline.pending import Expiry, expiry_of
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.visible import Visible, VisibleGroups
 
@@ -97,9 +97,9 @@ def resolve_blocks(
     covering = cover((group for group in ready if group.id not in expired), gone.sources)
     out = expired | {group.id: _why_out(group, gone) for group in covering.out}
     fresh = at - times.sync_delay
-    lost = [group for group in incomplete.values() if not expiry.takes_all_of(group)]
-    away = _away(lost, gone, [groups[name] for name in expired])
-    damage = find_damage(lost, disagreeing, covering, away, gone.replaced, fresh)
+    lost, over = _split(incomplete.values(), expiry) if expiry else (list(incomplete.values()), [])
+    away = away_of(gone, [*(groups[name] for name in expired), *over] if lost else ())
+    damage = find_damage(lost, disagreeing, covering, away, at, times)
     return Timeline(
         at=at,
         groups=groups,
@@ -116,13 +116,13 @@ def resolve_blocks(
     )
 
 
-def _away(lost: Iterable[Group], gone: Gone, expired: Iterable[Group]) -> dict[Realm, frozenset[str]]:
-    """Return for each realm of the groups that lack members which sources nobody misses."""
-    found = {realm_of(group): [gone.sources] for group in lost}
-    for group in expired if found else ():
-        if (realm := realm_of(group)) in found:
-            found[realm].append(group.sources)
-    return {realm: frozenset().union(*several) for realm, several in found.items()}
+def _split(incomplete: Iterable[Group], expiry: Expiry) -> tuple[list[Group], list[Group]]:
+    """Return the groups that may be missed, and those of which every row is expired."""
+    lost: list[Group] = []
+    over: list[Group] = []
+    for group in incomplete:
+        (over if expiry.takes_all_of(group) else lost).append(group)
+    return lost, over
 
 
 def _why_out(group: Group, gone: Gone) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from drystone import ulids
 from drystone.block import keys
 from drystone.block.chunks import chunk_at
-from drystone.block.edits import Edit, Erase, Expire, Retire
+from drystone.block.edits import Edit, Erase, Expire
 from drystone.block.folder import Folder
 from drystone.block.marks import DELETION_MARK, DeletionMark
 from drystone.block.predicates import Comparison
@@ -22,20 +22,22 @@ from drystone.block.schema import Column, Schema
 from drystone.engine.job import Job
 from drystone.engine.outcome import Outcome
 from drystone.engine.record import keep_schema
-from drystone.errors import DrystoneError, HeldError, ObjectExistsError, UploadTimeoutError
+from drystone.errors import DrystoneError, HeldError, ObjectExistsError, UploadTimeoutError, UsageError
 from drystone.ingest.blocks import BlockBuilder, BuiltSource, sources_of
 from drystone.ingest.files import PlannedFile
-from drystone.jobs import CompactRequest, DetectRequest, MarkRequest, RepairRequest, SweepRequest
-from drystone.plan.model import Reupload
-from drystone.testing.simulation.lagging import LaggingBucket
-from drystone.testing.simulation.scheduler import DeadProcessError, Life
-from drystone.testing.simulation.truth import ACCIDENT, Row
+from drystone.jobs import CompactRequest, DetectRequest, MarkRequest, RetireRequest, SweepRequest
+from drystone.testing.simulation.facts import Row
+from drystone.testing.simulation.scheduler import DeadProcessError, Life, SimulatedPacer
 from drystone.testing.simulation.world import BEGIN, MINUTE, STREAM, World
-from drystone.verbs import compact, detect, removal, repair, upload
+from drystone.verbs import compact, detect, removal, upload
+from drystone.verbs.requests import Desk
 
 T = TypeVar("T")
 HOUR = 60 * MINUTE
 KINDS = ("x", "y")
+EDITS = ("erase", "retire", "expire")
+RESTS = (HOUR, 2 * HOUR, 5 * HOUR)
+"""How long an operator rests between two edits, ms."""
 MARKINGS = (10 * MINUTE, HOUR, 2 * HOUR)
 """How long another tool rests between two marks, ms."""
 _SCHEMA = Schema(
@@ -206,47 +208,45 @@ def edit(actor: Actor, make: Callable[[str, int], Edit]) -> None:
     actor.world.around.tally[f"{made.kind} edits"] += 1
 
 
+def retire(actor: Actor, source: str) -> None:
+    """Ask for the retirement of a source, until it is written, or the stream has no such source any more."""
+    world = actor.world
+    strand = world.scheduler.current
+    request = RetireRequest(sources=(source,), reason="wrong", author="somebody")
+    for _ in range(20):
+        client = world.client(actor.name, actor.offset, sleeps=False)
+        desk = Desk(client.bucket, STREAM, world.config, client.clock, SimulatedPacer(world.scheduler))
+        try:
+            desk.carry_out(desk.plan(request, desk.look()), client.name, request.author)
+        except DeadProcessError:
+            if world.scheduler.closing:
+                raise
+            strand.life = Life()
+        except UsageError:
+            return
+        except DrystoneError:
+            continue
+        else:
+            break
+    world.around.tally["retire edits"] += 1
+
+
 def operate(actor: Actor) -> None:
     """Take rows away, now and then: by an erase, a retire or an expire edit."""
     world = actor.world
     while actor.goes_on():
-        actor.wait(HOUR, 2 * HOUR, 5 * HOUR)
-        kind = world.choices.pick(("erase", "retire", "expire"))
+        actor.wait(*RESTS)
+        kind = world.choices.pick(EDITS)
         known = sorted(world.truth.settled)
         if kind == "erase":
             value = world.choices.pick(KINDS)
             predicate = Comparison(column="kind", op="=", value=value)
             edit(actor, lambda i, t, p=predicate: Erase(id=i, reason="", author="", time=t, predicate=p))  # type: ignore[misc]
         elif kind == "retire" and known:
-            source = world.choices.pick(known)
-            edit(actor, lambda i, t, s=source: Retire(id=i, reason="", author="", time=t, sources=(s,)))  # type: ignore[misc]
+            retire(actor, world.choices.pick(known))
         elif kind == "expire":
             before = (BEGIN // HOUR - 48 + world.choices.pick((0, 1))) * HOUR + 30 * MINUTE
             edit(actor, lambda i, t, b=before: Expire(id=i, reason="", author="", time=t, before=b))  # type: ignore[misc]
-
-
-def rewrite(actor: Actor) -> None:
-    """Let a block be rewritten, as a repair does, and remember which one must go for that."""
-    world = actor.world
-    while actor.goes_on():
-        actor.wait(30 * MINUTE, HOUR, 2 * HOUR)
-        whole = sorted(block.ulid for block in world.truth.blocks.values() if block.whole)
-        if not whole:
-            continue
-        ulid = world.choices.pick(whole)
-        asked = RepairRequest(kind="rewrite", blocks=(ulid,), reason="asked for")
-        planned = actor.run("plans", lambda job, asked=asked: repair.run(job, asked, world.folder, _no_file))  # type: ignore[misc]
-        if planned is None or not planned.batches:
-            continue
-        todo = RepairRequest(plan_key=planned.plan_key)
-        done = actor.run("rewrites", lambda job, todo=todo: repair.run(job, todo, world.folder, _no_file))  # type: ignore[misc]
-        if done is not None and done.blocks:
-            world.rewritten.add(ulid)
-
-
-def _no_file(_action: Reupload) -> list[str]:
-    msg = "no repair of the simulation names a file"
-    raise NotImplementedError(msg)
 
 
 def mark_wrongly(actor: Actor) -> None:
@@ -263,21 +263,3 @@ def mark_wrongly(actor: Actor) -> None:
             except DrystoneError:
                 continue
             world.around.tally["wrong marks"] += 1
-
-
-def lose_and_restore(actor: Actor) -> None:
-    """Be an accident that takes an object away, and the person who puts it back from a backup hours later."""
-    world = actor.world
-    actor.wait(2 * HOUR, 4 * HOUR, 6 * HOUR)
-    blocks = sorted(block.ulid for block in world.truth.blocks.values() if block.whole and block.marked is None)
-    if not blocks:
-        return
-    ulid = world.choices.pick(blocks)
-    bucket = LaggingBucket(world.true_bucket, world.lag, ACCIDENT)
-    key = next(item.key for item in bucket.list(keys.block(STREAM, ulid, "chunks/")))
-    raw = world.true_bucket.get(key)
-    bucket.delete([key])
-    world.around.tally["accidents"] += bool(world.truth.lost)
-    actor.wait(2 * HOUR, 5 * HOUR)
-    if ulid in world.truth.blocks and world.truth.blocks[ulid].wanted is not None:
-        bucket.create(key, raw)

@@ -6,7 +6,7 @@ programs, leisurely readers, another tool. See docs/explanation/simulation.md fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
@@ -15,12 +15,13 @@ from drystone.block import keys, states
 from drystone.block.edits import Edit, Retire
 from drystone.block.folder import Folder
 from drystone.block.marks import DELETION_MARK, DeletionMark
-from drystone.block.meta import META_FILE, Meta
+from drystone.block.meta import META_FILE, Meta, Replacement
 from drystone.block.states import State, Times
 from drystone.bucket import Bucket
 from drystone.clock import Clock
 from drystone.engine import compact as compact_outputs
-from drystone.engine import recipe, remove, upload
+from drystone.engine import recipe, remove, second_look, upload
+from drystone.engine import repair as repairing
 from drystone.engine.recipe import Recipe
 from drystone.engine.second_look import SecondLook
 from drystone.engine.upload import Origin
@@ -31,11 +32,12 @@ from drystone.plan.removal import Justification
 from drystone.plan.support import Support
 from drystone.reader import view
 from drystone.rows.writer import Built
-from drystone.testing.simulation import actors, life, readers, world
+from drystone.testing.simulation import actors, life, readers, repairs, world
 from drystone.testing.simulation.changes import changed
 from drystone.testing.simulation.truth import Truth
-from drystone.timeline import cover, groups, timeline, visible
+from drystone.timeline import cover, gone, groups, timeline, visible
 from drystone.timeline.blocks import Block
+from drystone.timeline.gone import Gone
 from drystone.timeline.groups import Group
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.timeline import Timeline
@@ -125,6 +127,19 @@ def _no_second_look(change: Change) -> None:
     change(remove, "_guarded", lambda *_: "")
 
 
+@_plant("the remover asks again: whether the files of what supersedes a block are there")
+def _files_unseen(change: Change) -> None:
+    change(life, "ACCIDENTS", (repairs.lose_while_they_sleep,))
+    change(life, "_LAZY", (1,))
+    change(world, "WEATHERS", (world.SLEEPY,))
+
+    class Believed(Folder):
+        def missing_files(self) -> tuple[str, ...]:
+            return ()
+
+    change(second_look, "Folder", Believed)
+
+
 @_plant("covering: one group must have all sources")
 def _partial_cover(change: Change) -> None:
     change(world, "WEATHERS", (world.SLEEPY,))
@@ -182,21 +197,16 @@ def _running_is_crashed(change: Change) -> None:
 @_plant("edits: a retirement is an edit, and no mark")
 def _retired_by_a_mark(change: Change) -> None:
     change(life, "OPERATORS", (1,))
-    real = actors.edit
 
-    def edit(actor: actors.Actor, make: Callable[[str, int], Edit]) -> None:
-        now = actor.world.scheduler.now
-        made = make(ulids.new(now), now)
-        if not isinstance(made, Retire):
-            real(actor, make)
-            return
-        actor.world.truth.edits[made.id] = (made, now)
-        for block in list(actor.world.truth.blocks.values()):
-            if not block.sources.isdisjoint(made.sources) and block.whole:
+    def retire(actor: actors.Actor, source: str) -> None:
+        now, truth = actor.world.scheduler.now, actor.world.truth
+        truth.edits[source] = (Retire(id=source, reason="", author="", time=now, sources=(source,)), now)
+        for block in list(truth.blocks.values()):
+            if source in block.sources and block.whole:
                 note = DeletionMark(id=block.ulid, details="retired", deletion_time=now // 1000)
                 actor.world.true_bucket.put(keys.block(world.STREAM, block.ulid, DELETION_MARK), note.to_json())
 
-    change(actors, "edit", edit)
+    change(actors, "retire", retire)
 
 
 @_plant("covering: of equal groups the one with more edits, then the rewrite wins")
@@ -228,7 +238,7 @@ def _long_reads(change: Change) -> None:
 
 @_plant("damage: readers never silently return less")
 def _damage_is_no_rows(change: Change) -> None:
-    change(life, "ACCIDENTS", (1,))
+    change(life, "ACCIDENTS", (repairs.lose_and_restore,))
     change(timeline, "find_damage", lambda *_: [])
     change(view, "_check_damage", lambda *_, **__: None)
 
@@ -270,3 +280,83 @@ def _partial_at_once(change: Change) -> None:
 def _meta_deleted_last(change: Change) -> None:
     real = remove.deletion_order
     change(remove, "deletion_order", lambda names: real(names)[::-1])
+
+
+def _busy_people(change: Change) -> None:
+    change(life, "OPERATORS", (1,))
+    change(repairs, "REPAIRS", ("drop-rows", "reupload"))
+    change(repairs, "RESTS", (5 * world.MINUTE, 20 * world.MINUTE))
+
+
+@_plant("replacing: until the replacement is ready nothing changes")
+def _replaced_too_soon(change: Change) -> None:
+    _busy_people(change)
+    known: list[Group] = []
+    real, real_gone = groups.group_blocks, gone.find_gone
+
+    def group_blocks(blocks: Iterable[Block], at: int, sync_delay: int) -> tuple[dict[str, Group], dict[str, str]]:
+        found = real(blocks, at, sync_delay)
+        known[:] = found[0].values()
+        return found
+
+    def find_gone(_ready: Iterable[Group], edits: Iterable[Edit]) -> Gone:
+        return real_gone(known, edits)
+
+    change(timeline, "group_blocks", group_blocks)
+    change(timeline, "find_gone", find_gone)
+
+
+@_plant("replacing: of two replacements of one root the newest plan wins")
+def _older_plan_wins(change: Change) -> None:
+    _busy_people(change)
+
+    def successors(replacements: Iterable[Replacement]) -> dict[str, str]:
+        pairs = sorted(replacements, key=lambda pair: pair.by, reverse=True)
+        oldest = {pair.root: pair.by for pair in pairs}
+        return oldest | {pair.by: oldest[pair.root] for pair in pairs if pair.by != oldest[pair.root]}
+
+    change(gone, "successors", successors)
+
+
+@_plant("replacing: compaction inherits what replaces what")
+def _forgotten_replacement(change: Change) -> None:
+    _busy_people(change)
+    change(Support, "keeps_replaced_away", lambda *_: False)
+    real = recipe.recipe_for
+
+    def recipe_for(merge: Merge, snapshot: Snapshot, line: Timeline) -> Recipe | str:
+        found = real(merge, snapshot, line)
+        return found if isinstance(found, str) else replace(found, retires=frozenset())
+
+    change(compact, "recipe_for", recipe_for)
+
+
+@_plant("replacing: compaction drops the rows of what is replaced")
+def _replaced_rows_stay(change: Change) -> None:
+    _busy_people(change)
+    real = recipe.recipe_for
+
+    def recipe_for(merge: Merge, snapshot: Snapshot, line: Timeline) -> Recipe | str:
+        found = real(merge, snapshot, line)
+        return found if isinstance(found, str) else replace(found, gone=frozenset())
+
+    change(compact, "recipe_for", recipe_for)
+
+
+@_plant("replacing: what replaces a retired source is retired with it")
+def _outlives_a_retirement(change: Change) -> None:
+    _busy_people(change)
+    change(actors, "EDITS", ("retire",))
+    change(actors, "RESTS", (5 * world.MINUTE, 10 * world.MINUTE))
+    change(gone, "standing_for", lambda *_: frozenset())
+
+
+@_plant("replacing: half a replacement is not taken for done")
+def _half_is_done(change: Change) -> None:
+    _busy_people(change)
+    change(repairs, "REPAIRS", ("reupload",))
+    change(
+        repairing,
+        "_uploaded",
+        lambda line: frozenset[str]().union(*(group.sources for group in line.groups.values())),
+    )

@@ -8,8 +8,8 @@ from drystone.errors import BucketError, DamagedStreamError, DrystoneError
 from drystone.reader import scan
 from drystone.testing.invariants import BrokenInvariantError
 from drystone.testing.simulation.actors import HOUR, Actor
+from drystone.testing.simulation.facts import Read, Row
 from drystone.testing.simulation.scheduler import DeadProcessError, Life
-from drystone.testing.simulation.truth import Read, Row
 from drystone.testing.simulation.world import MINUTE, STREAM, Client, World
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.timeline import resolve

@@ -74,6 +74,11 @@ class Scheduler:
         if strand.life.dead:
             raise DeadProcessError
 
+    def asleep_until(self, name: str) -> int:
+        """Return until when somebody of whose name this is a part sleeps, the longest (ms); 0 if nobody does."""
+        found = (strand.life.asleep_until for strand in self._strands if name in strand.name)
+        return max((moment for moment in found if moment > self.now), default=0)
+
     def fail(self, error: BaseException) -> None:
         """Say that something is wrong: the run stops before anything else is done."""
         self.failure = self.failure or error

@@ -7,8 +7,8 @@ for the formats. Source: the design, "Visibility: what must hold".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from pathlib import Path
 
 from drystone import ulids
 from drystone.block import edits as block_edits
@@ -16,59 +16,19 @@ from drystone.block import keys
 from drystone.block import meta as block_meta
 from drystone.block.chunks import Granularity, chunk_at
 from drystone.block.edits import Edit, Erase, Expire, Retire
-from drystone.block.marks import DELETION_MARK, MARKS
+from drystone.block.marks import DELETION_MARK, MARKS, NO_COMPACT_MARK
 from drystone.block.meta import META_FILE
-from drystone.block.predicates import Comparison
 from drystone.block.states import Times
 from drystone.bucket import Bucket
 from drystone.ingest.files import FilePlan
+from drystone.plan.model import Plan
 from drystone.testing.invariants import BrokenInvariantError
+from drystone.testing.simulation.facts import ACCIDENT, Read, Ready, Row, TrueBlock, selects
+from drystone.testing.simulation.families import Families
 from drystone.testing.simulation.lagging import Change
 
 _ON_ITS_WAY = 5 * 60_000
 """A deletion that was asked for may take so long (ms): what changes meanwhile cannot stop it."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Row:
-    """A row: a number that no other has, its event time (ms), and the column that an erase looks at."""
-
-    number: int
-    time: int
-    kind: str
-
-
-@dataclass(slots=True)
-class TrueBlock:
-    """A block's folder as it is. `wanted`: the files that its meta.json lists; None while there was none."""
-
-    ulid: str
-    by: str
-    files: dict[str, int] = field(default_factory=dict)
-    active: int = 0
-    marked: int | None = None
-    wanted: Mapping[str, int] | None = None
-    sources: frozenset[str] = frozenset()
-    group: str = ""
-    size: int = 1
-    index: int = 0
-    touched: int = 0
-
-    @property
-    def whole(self) -> bool:
-        """Whether meta.json and all that it lists is there."""
-        return self.wanted is not None and META_FILE in self.files and self.wanted.items() <= self.files.items()
-
-
-@dataclass(slots=True)
-class Read:
-    """A read that goes on: since when (true time), by which clock's time it looked first and last, at which blocks."""
-
-    name: str
-    began: int
-    pinned: bool
-    looked: list[int] = field(default_factory=list)
-    blocks: set[str] = field(default_factory=set)
 
 
 class Truth:
@@ -81,13 +41,16 @@ class Truth:
         self.times = times
         self.granularity: Granularity = granularity
         self.files: dict[str, tuple[Row, ...]] = {}
+        self.corrections: dict[str, tuple[Row, ...]] = {}
+        self.families = Families()
         self.rows: dict[str, tuple[Row, ...]] = {}
         self.blocks: dict[str, TrueBlock] = {}
         self.edits: dict[str, tuple[Edit, int]] = {}
         self.settled: dict[str, int] = {}
         self.possible: dict[str, int] = {}
         self.lost: dict[str, int] = {}
-        self.healed = self.struck = -(1 << 62)
+        self.healed = -(1 << 62)
+        self.maimed: set[str] = set()
         self.reads: list[Read] = []
         self.completed: set[str] = set()
         self.written: dict[str, set[str]] = {}
@@ -111,6 +74,8 @@ class Truth:
         if name.startswith(".edits/") and there is not None:
             self.edits[change.key] = (block_edits.parse(self.bucket.get(change.key), change.key), change.time)
             return True
+        if name.startswith(".plans/") and there is not None:
+            self._replacing(Plan.model_validate_json(self.bucket.get(change.key)))
         if name.startswith(".ingest/") and name.endswith(".json") and there is not None:
             self._planned(FilePlan.model_validate_json(self.bucket.get(change.key)))
         return False
@@ -119,30 +84,61 @@ class Truth:
         """Note what has become readable for everybody, and what perhaps for somebody."""
         ready = self._ready()
         if self.lost:
-            here = {source for since, group in ready if since <= now for source in group[0].sources}
+            here = {source for group in ready if group.surely <= now for source in group.sources}
             if here & self.lost.keys():
                 self.healed = now
             self.lost = {source: since for source, since in self.lost.items() if source not in here}
-        self.completed.update(group[0].group for _, group in ready)
-        for since, group in ready:
-            for source in group[0].sources:
-                self.possible[source] = min(since, self.possible.get(source, since))
-                if since + self.times.clock_skew <= now:
-                    self.settled[source] = min(since, self.settled.get(source, since))
+        self.completed.update(group.id for group in ready)
+        for group in ready:
+            for source in group.sources:
+                self.possible[source] = min(group.perhaps, self.possible.get(source, group.perhaps))
+                if group.surely + self.times.clock_skew <= now:
+                    self.settled[source] = min(group.surely, self.settled.get(source, group.surely))
 
     def due(self, at: int) -> set[str]:
-        """Return the sources that whoever looks at `at`, by a clock that may be wrong, must read."""
+        """Return the sources that whoever looks at `at`, by a clock that may be wrong, must read, unless replaced."""
         found = {source for source, since in self.settled.items() if since <= at}
-        return found.union(*(group[0].sources for since, group in self._ready() if since <= at))
+        return found.union(*(group.sources for group in self._ready() if group.surely <= at))
+
+    def replaced(self, source: str, by: int) -> bool:
+        """Tell whether somebody may read another source in place of this one at `by`."""
+        return any(self.possible.get(each, by + 1) <= by for each in self.families.after(source))
+
+    def wanted(self, at: int, until: int, before: int) -> set[Row]:
+        """Return the rows that whoever looked at `at` first, and at `until` last, must get; edits as in `kept`.
+
+        Of a source and its replacements one is read: the newest that is due, or one that some see already.
+        """
+        due, found = self.due(at), set[Row]()
+        for first in {self.families.first(source) for source in due}:
+            family = self.families.of(first)
+            last = max(index for index, each in enumerate(family) if each in due)
+            seen = [each for each in family[last + 1 :] if self.possible.get(each, until + 1) <= until]
+            found |= set[Row].intersection(*(self.kept([each], before) for each in (family[last], *seen)))
+        return found
+
+    def allowed(self, at: int, before: int) -> set[Row]:
+        """Return the rows that who looked at `at` first may get: all but what is gone, or replaced for everybody."""
+        gone = {
+            source
+            for source in self.rows
+            if any(self.settled.get(each, at + 1) <= at for each in self.families.after(source))
+            and self.families.first(source) not in self.maimed
+        }
+        return self.kept(self.rows.keys() - gone, before)
 
     def kept(self, sources: Iterable[str], before: int) -> set[Row]:
         """Return the rows of these sources that no edit takes away which was made (true time) up to `before`."""
         known = [edit for edit, made in self.edits.values() if made <= before]
         return {row for s in sources for row in self.rows.get(s, ()) if not any(self._takes(e, s, row) for e in known)}
 
-    def holders(self, source: str, now: int, without: str = "") -> list[list[TrueBlock]]:
-        """Return the members of each group that is ready now and has the source, were it not for one block."""
-        return [group for since, group in self._ready(without) if since <= now and source in group[0].sources]
+    def holders(self, source: str, now: int, without: str = "", whole_at: int | None = None) -> list[list[TrueBlock]]:
+        """Return the members of each group that is ready now and has the source, were it not for one block.
+
+        `whole_at`: what an accident has hit since then counts as whole.
+        """
+        ready = self._ready(without, whole_at)
+        return [group.blocks for group in ready if group.perhaps <= now and source in group.sources]
 
     def check_read(self, read: Read, rows: Iterable[Row], now: int) -> None:
         """Invariants 1 to 3: raise BrokenInvariantError unless these are the rows that the read had to give."""
@@ -150,15 +146,15 @@ class Truth:
         got = Counter(rows)
         if twice := {row for row, times in got.items() if times > 1}:
             raise BrokenInvariantError(f"1: {read.name} read rows twice: {sorted(twice)}")
-        must = self.kept(self.due(read.looked[0]), before=now)
+        must = self.wanted(read.looked[0], read.looked[-1], before=now)
         if (missing := must - got.keys()) and not self.may_see_damage(read.began):
             raise BrokenInvariantError(f"1: {read.name} did not read {sorted(missing)}")
         if missing and (lost := [s for s, since in self.lost.items() if since + self.times.max_lag <= read.began]):
             raise BrokenInvariantError(f"1: {read.name} was not told that rows of {sorted(lost)} are missing")
-        known = {row: source for source, rows in self.rows.items() for row in rows}
-        if young := {row for row in got if self.possible.get(known.get(row, ""), now * 2) > read.looked[-1]}:
+        since = self._readable_since()
+        if young := {row for row in got if since.get(row, now * 2) > read.looked[-1]}:
             raise BrokenInvariantError(f"3: {read.name} read what was not ready: {sorted(young)}")
-        allowed = self.kept(self.rows, before=read.began - self.times.max_lag)
+        allowed = self.allowed(read.looked[0], before=read.began - self.times.max_lag)
         if back := got.keys() - allowed:
             raise BrokenInvariantError(f"2: {read.name} read rows that are gone: {sorted(back)}")
 
@@ -167,6 +163,24 @@ class Truth:
         half = (block for block in self.blocks.values() if META_FILE in block.files and not block.whole)
         never_read = any(not block.sources <= self.settled.keys() for block in half)
         return bool(self.lost) or never_read or self.healed + self.times.max_lag >= since
+
+    def _readable_since(self) -> dict[Row, int]:
+        """Return for each row when somebody could read it first, from whichever source."""
+        found: dict[Row, int] = {}
+        for source, since in self.possible.items():
+            for row in self.rows.get(source, ()):
+                found[row] = min(since, found.get(row, since))
+        return found
+
+    def _replacing(self, plan: Plan) -> None:
+        """Learn what rows the sources would have that a repair makes in place of others."""
+        for action in plan.replaces:
+            for swap in action.swaps:
+                self.families.learn(swap.root, swap.by)
+                self.rows[swap.by] = tuple(row for row in self.rows[swap.root] if not selects(action.where, row))
+        for upload in plan.reuploads:
+            self.families.learn(upload.root, upload.by)
+            self.rows[upload.by] = self.corrections[Path(upload.path).name]
 
     def _planned(self, plan: FilePlan) -> None:
         for row in self.files[plan.path]:
@@ -177,6 +191,7 @@ class Truth:
         block = self.blocks.setdefault(ulid, TrueBlock(ulid, change.by))
         if name == DELETION_MARK:
             block.marked = change.time
+        block.given_up |= name == NO_COMPACT_MARK
         if name in MARKS:
             return False
         block.files[name] = size
@@ -194,17 +209,20 @@ class Truth:
             block.sources = frozenset(meta.compaction.sources)
             block.group, block.size, block.index = (group.id, group.size, group.index) if group else (ulid, 1, 0)
             block.touched = max(ulids.time_of(ulid), change.time)
+            block.listed, block.at_once = change.time, extension is not None and extension.ignore_delay
             self._count_upload(block, level=meta.compaction.level)
         return block.wanted is not None
 
     def _count_upload(self, block: TrueBlock, *, level: int) -> None:
         if level == 1 and block.sources <= self.possible.keys():
             self.tally["late uploads"] += 1
+        elif block.sources <= self.families.replacements:
+            self.tally["replacements"] += 1
         others = [each for each in self.blocks.values() if each is not block and each.group == block.group]
         self.tally["twins"] += any(each.index == block.index for each in others)
-        for _, group in self._ready():
-            theirs = group[0].sources
-            if group[0].group != block.group and theirs & block.sources and not theirs <= block.sources:
+        for group in self._ready():
+            theirs = group.sources
+            if group.id != block.group and theirs & block.sources and not theirs <= block.sources:
                 self.tally["overlaps"] += 1
                 break
 
@@ -221,10 +239,15 @@ class Truth:
         del block.files[name]
         self._forget_if_empty(block)
         if change.by == ACCIDENT:
-            self.struck = change.time
-            held = {source for source in block.sources if self.holders(source, change.time)}
-            self.lost |= dict.fromkeys(block.sources - held, change.time)
+            block.struck = change.time
+            read = {source for source in block.sources if not self.replaced(source, change.time)}
+            held = {source for source in read if self.holders(source, change.time)}
+            self._lose(read - held, change.time)
         return was_readable
+
+    def _lose(self, sources: set[str], now: int) -> None:
+        self.lost |= dict.fromkeys(sources, now)
+        self.maimed |= {self.families.first(source) for source in sources}
 
     def _forget_if_empty(self, block: TrueBlock) -> None:
         if not block.files and block.marked is None:
@@ -249,50 +272,58 @@ class Truth:
         for read in self.reads:
             if block.ulid in read.blocks and (read.pinned or now <= read.began + self.read_timeout):
                 raise BrokenInvariantError(f"4: {where}, which {read.name} is reading since {now - read.began} ms")
-        if now <= self.struck + self.times.plan_ttl:
-            return  # A plan was right when it was made, and a second look does not open what covers the block.
-        wanted = [source for source in block.sources & self.settled.keys() if self.kept([source], before=now)]
-        for source in wanted:
-            others = self.holders(source, now, without=block.ulid)
-            if not any(self._lasts(group, now) for group in others):
+        self._check_copies(block, where, now)
+
+    def _check_copies(self, block: TrueBlock, where: str, now: int) -> None:
+        """Invariant 4: what the block holds is held by others, who were not marked when the deletion was decided."""
+        limit = now - self.times.max_lag - _ON_ITS_WAY
+        for source in block.sources & self.settled.keys():
+            if self.replaced(source, now) or not self.kept([source], before=now):
+                continue
+            others = self.holders(source, now, without=block.ulid, whole_at=limit)
+            if not any(self._lasts(group, limit) for group in others):
                 marked = " that was not marked" if others else ""
                 raise BrokenInvariantError(f"4: {where}, the last copy of source {source}{marked}")
+            if not self.holders(source, now, without=block.ulid):
+                self._lose({source}, now)  # An accident took the other copy, too late for this deletion to notice.
 
-    def _lasts(self, group: Iterable[TrueBlock], now: int) -> bool:
-        """Whether no member was marked by the time when a deletion that happens now could be asked for."""
-        limit = now - self.times.max_lag - _ON_ITS_WAY
+    def _lasts(self, group: Iterable[TrueBlock], limit: int) -> bool:
+        """Whether no member was marked by then."""
         return all(block.marked is None or block.marked > limit for block in group)
 
-    def _ready(self, without: str = "") -> list[tuple[int, list[TrueBlock]]]:
-        """Return the groups that are complete, one block per index, and since when they are ready."""
+    def _ready(self, without: str = "", whole_at: int | None = None) -> list[Ready]:
+        """Return the groups that are complete, one block per index, without one block; `whole_at`: as in `holders`."""
         members: dict[str, dict[int, TrueBlock]] = {}
         for block in self.blocks.values():
-            if block.whole and block.ulid != without:
+            spared = whole_at is not None and block.struck is not None and block.struck > whole_at
+            if (block.whole or spared) and block.ulid != without:
                 found = members.setdefault(block.group, {})
                 if block.index not in found or block.touched < found[block.index].touched:
                     found[block.index] = block
-        groups = [list(found.values()) for found in members.values()]
-        return [
-            (max(block.touched for block in group) + self.times.sync_delay, group)
-            for group in groups
-            if len(group) == group[0].size
-        ]
+        groups = (list(found.values()) for found in members.values())
+        return [self._since(group) for group in groups if len(group) == group[0].size]
+
+    def _since(self, group: list[TrueBlock]) -> Ready:
+        if group[0].at_once:
+            seen = max(block.listed for block in group)
+            skew = self.times.clock_skew
+            return Ready(seen - skew, seen + self.times.max_lag + skew, group)
+        ready = max(block.touched for block in group) + self.times.sync_delay
+        return Ready(ready, ready, group)
 
     def _takes(self, edit: Edit, source: str, row: Row) -> bool:
         match edit:
             case Expire():
                 return row.time < edit.before
             case Retire():
-                return source in edit.sources
-            case Erase(predicate=Comparison(value=value)):
-                return row.kind == value and ulids.time_of(source) < edit.time + self.times.clock_skew
+                return any(each in edit.sources for each in self.families.lineage(source))
+            case Erase():
+                limit = edit.time + self.times.clock_skew
+                planned = any(ulids.time_of(each) < limit for each in self.families.lineage(source))
+                return planned and selects(edit.predicate, row)
             case _:
                 raise NotImplementedError(edit)
 
     def _size(self, key: str) -> int | None:
         found = next(iter(self.bucket.list(key)), None)
         return found.size if found is not None and found.key == key else None
-
-
-ACCIDENT = "accident"
-"""The client that loses objects without being asked to."""
