@@ -27,6 +27,16 @@ def test_a_memory_address_is_a_bucket_of_this_process() -> None:
     assert open_bucket(f"memory://{name}").get("k") == b"data"
 
 
+def test_an_address_of_no_kind_is_shown_without_its_secrets() -> None:
+    """Whatever kind it is of, who somebody is and the values of settings are not repeated."""
+    urls = ("gs://AKIA:hush@lake/x?key=hush", "s3:lake?secret=hush", "file://AKIA:hush@relative", "memory://a/b?c=hush")
+    for url in urls:
+        with pytest.raises(ConfigError) as caught:
+            open_bucket(url)
+        assert "hush" not in str(caught.value)
+        assert "AKIA" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -151,6 +151,44 @@ def test_what_is_no_configuration_at_all(tmp_path: Path, content: bytes, said: s
     assert "\n" not in str(caught.value)
 
 
+ADDRESSES = [
+    "s3://AKIA:hush/hush@lake/x",
+    "s3:AKIA:hush@lake",
+    "S3://lake?aws_secret_access_key=hush",
+    "s3://la ke/x?endpoint=https://AKIA:hush@store&token=hush",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("place", ["bucket", f"{EVENTS}.bucket"])
+def test_no_complaint_repeats_a_secret(tmp_path: Path, place: str, address: str) -> None:
+    """An address that is refused is shown without who somebody is, and without the values of its settings."""
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, place, address))
+    assert f"{place}: must be file:FOLDER" in str(caught.value)
+    assert "(given: 's3:" in str(caught.value).lower()
+    assert "hush" not in str(caught.value)
+    assert "AKIA" not in str(caught.value)
+
+
+def test_a_broken_line_is_named_and_not_repeated(tmp_path: Path) -> None:
+    """In a line that is no YAML a secret may stand."""
+    file = tmp_path / "drystone.yaml"
+    file.write_text("version: 1\nbucket: s3://lake?secret=hush: [\n")
+    with pytest.raises(ConfigError, match=r"not YAML: .* \(line 2, column") as caught:
+        load(file)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [f"{EVENTS}.password", f"{EVENTS}.ingest.options.sasl_token"])
+def test_what_is_called_a_secret_is_not_shown(tmp_path: Path, kind: str) -> None:
+    """A value whose key says that it is one is not repeated, whatever is wrong with it."""
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, kind, 123456))
+    assert kind in str(caught.value)
+    assert "123456" not in str(caught.value)
+
+
 def test_a_missing_file_tells_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the file and the two ways to give another one, which are followed."""
     with pytest.raises(

@@ -9,6 +9,7 @@ from drystone.bucket.local import LocalBucket
 from drystone.bucket.memory import MemoryBucket
 from drystone.bucket.protocol import Bucket
 from drystone.bucket.s3_address import FORM
+from drystone.config.complaints import without_secrets
 from drystone.errors import ConfigError
 
 _KNOWN = f"Known: file:///absolute/folder, memory://name, {FORM}."
@@ -24,19 +25,19 @@ def open_bucket(url: str) -> Bucket:
     scheme, found, place = url.partition("://")
     opener = _OPENERS.get(scheme)
     if not found or opener is None:
-        raise ConfigError(f"bucket {url.partition('?')[0]!r}: no such kind of bucket.", _KNOWN)
+        raise ConfigError(f"bucket {without_secrets(url)!r}: no such kind of bucket.", _KNOWN)
     return opener(url, place)
 
 
 def _open_local(url: str, place: str) -> Bucket:
     if not place.startswith("/") or not place.strip("/"):
-        raise ConfigError(f"bucket {url!r}: not the absolute path of a folder.", _KNOWN)
+        raise ConfigError(f"bucket {without_secrets(url)!r}: not the absolute path of a folder.", _KNOWN)
     return LocalBucket(Path(place))
 
 
 def _open_memory(url: str, place: str) -> Bucket:
     if not place or "/" in place:
-        raise ConfigError(f"bucket {url!r}: not a name.", _KNOWN)
+        raise ConfigError(f"bucket {without_secrets(url)!r}: not a name.", _KNOWN)
     return MemoryBucket(place)
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+_USER = re.compile(r"(//|^\w+:)\S*@")
+_SETTING = re.compile(r"([?&][^=&\s]*=?)[^&\s]*")
+_SECRET = re.compile(r"(?i)password|secret|token|credential|jaas")
+"""Places of a document whose values are nobody's business."""
 
 
 def describe(error: ValidationError, model: type[BaseModel], document: object) -> list[str]:
@@ -32,15 +38,25 @@ def _describe(problem: ErrorDetails, model: type[BaseModel], document: object) -
         case "missing":
             return f"{place}: is missing"
         case "string_type" if isinstance(given, bool | int | float):
-            return f"{place}: must be text: put it into quotes (given: {given!r})"
+            return f"{place}: must be text: put it into quotes{_shown(given, place)}"
         case "model_type" | "model_attributes_type" | "dict_type":
-            return f"{place}: must be a block of keys and values{_shown(given)}"
+            return f"{place}: must be a block of keys and values{_shown(given, place)}"
         case _:
-            return f"{place}: {problem['msg'].removeprefix('Value error, ')}{_shown(given)}"
+            return f"{place}: {problem['msg'].removeprefix('Value error, ')}{_shown(given, place)}"
 
 
-def _shown(given: object) -> str:
-    return f" (given: {given!r})" if given is None or isinstance(given, str | int | float | bool) else ""
+def without_secrets(text: str) -> str:
+    """Return a text without what may be a secret in an address: who somebody is, and the values of settings."""
+    if "://" not in text and not text.startswith(("s3:", "memory:", "file:")):
+        return text
+    return _SETTING.sub(r"\1…", _USER.sub(r"\1…@", text))
+
+
+def _shown(given: object, place: str) -> str:
+    if not isinstance(given, str | int | float | bool | None) or _SECRET.search(place):
+        return ""
+    shown = without_secrets(given) if isinstance(given, str) else given
+    return f" (given: {shown!r})"
 
 
 def _keys(model: type[BaseModel], parts: Sequence[str], document: Any) -> list[str]:

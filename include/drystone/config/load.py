@@ -64,11 +64,20 @@ def load(path: Path | None = None) -> Loaded:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8: {error.reason} at byte {error.start}.") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{path}: not YAML: {_what_is_wrong(error)}.") from None
     try:
         return Loaded(path.absolute(), Config.model_validate(raw))
     except ValidationError as error:
         raise ConfigError("\n".join(f"{path}: {line}" for line in describe(error, Config, raw))) from None
+
+
+def _what_is_wrong(error: yaml.YAMLError) -> str:
+    """Return what is wrong, and where; not the line itself, in which a secret may stand."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
+        return " ".join(str(error).split())
+    mark = error.problem_mark or error.context_mark
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+    return f"{' '.join(error.problem.split())}{where}"
 
 
 class _Loader(yaml.SafeLoader):
