@@ -67,6 +67,7 @@ def sampled(
             "auto.offset.reset": "earliest",
             # A few messages are wanted, not all that a client would fetch in advance.
             "queued.min.messages": 1,
+            "fetch.queue.backoff.ms": 10,
             "fetch.message.max.bytes": 1 << 18,
         }
     )
