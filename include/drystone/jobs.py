@@ -24,7 +24,7 @@ from drystone.block.meta import Ulid
 from drystone.block.predicates import Predicate
 from drystone.errors import UsageError
 
-Verb = Literal["upload", "detect", "compact", "mark", "sweep", "repair", "verify", "export", "backfill"]
+Verb = Literal["upload", "detect", "compact", "mark", "sweep", "repair", "verify", "export", "backfill", "replay"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 Step = Literal["retain", "retire", "erase", "hold", "release", "unmark", "receipt"]
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -170,6 +170,17 @@ class BackfillRequest(_Model):
         return None if self.interval is None else (moment(self.interval[0]), moment(self.interval[1]))
 
 
+class ReplayRequest(_Model):
+    """Send the messages of `offsets` (`TOPIC:PARTITION` or `TOPIC:PARTITION:FIRST-LAST` each) into the topic `to`.
+
+    `again`: also into a topic that is ingested.
+    """
+
+    offsets: tuple[str, ...] = Field(min_length=1)
+    to: str = Field(min_length=1)
+    again: bool = False
+
+
 class VerifyRequest(_Model):
     """Check the stream, or one block of it; `deep`: read every file."""
 
@@ -197,6 +208,7 @@ REQUESTS: dict[Verb, type[_Model]] = {
     "verify": VerifyRequest,
     "export": ExportRequest,
     "backfill": BackfillRequest,
+    "replay": ReplayRequest,
 }
 
 

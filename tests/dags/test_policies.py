@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -11,10 +12,13 @@ from pathlib import Path
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 from jsonschema import Draft202012Validator
 
 from drystone.airflow.pools import SPARK_POOL, remover_pool
+from drystone.airflow.replay import replay_request
+from drystone.jobs import ReplayRequest
 
 ROOT = Path(__file__).resolve().parents[2]
 STREAMS = ("events", "daily")
@@ -50,7 +54,7 @@ def test_parsing_loads_nothing_heavy() -> None:
     """Parsing DAG files imports neither Spark nor Arrow nor boto3, so that every task begins quickly."""
     code = (
         f"import sys, json; sys.path.insert(0, {str(ROOT / 'dags')!r})\n"
-        f"import {', '.join(f'drystone_{name}' for name in (*WORKFLOWS, 'backfill'))}\n"
+        f"import {', '.join(f'drystone_{name}' for name in (*WORKFLOWS, 'backfill', 'replay'))}\n"
         "print(json.dumps(sorted(sys.modules.keys() & {'pyspark', 'pyarrow', 'numpy', 'pandas', 'boto3'})))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -198,6 +202,35 @@ def test_a_backfill_asks_before_it_acts(tmp_path: Path, monkeypatch: pytest.Monk
     assert dag.get_task("backfill").map_index_template
     assert dag.params["dry_run"] is True
     assert dag.params["approval"] is True
+
+
+def test_a_replay_is_asked_for_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of streams that keep messages: one job and its report, dry by default; a form must say which, and where to."""
+    (tmp_path / "drystone.yaml").write_text(_KAFKA)
+    monkeypatch.setenv("DRYSTONE_CONFIG", str(tmp_path / "drystone.yaml"))
+    found = DagBag(dag_folder=str(ROOT / "dags" / "drystone_replay.py"))
+    assert found.import_errors == {}
+    assert set(found.dags) == {"raw__replay", "dead__replay"}
+    for dag in found.dags.values():
+        assert edges(dag) == {"replay": {"report"}, "report": set()}
+        assert edges(DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))) == edges(dag)
+        assert (dag.get_task("replay").verb, dag.get_task("replay").pool) == ("replay", SPARK_POOL)
+        assert dag.max_active_runs == 1
+        asked = {"offsets": ["flights:0:1-9", "flights:1"], "to": "again"}
+        form = form_of(dag, asked)
+        assert form["dry_run"] is True
+        request = ReplayRequest.model_validate(replay_request({"params": form}))
+        assert request == ReplayRequest(offsets=("flights:0:1-9", "flights:1"), to="again")
+        for wrong in ({"to": "again"}, {"offsets": ["flights:0"]}, asked | {"offsets": ["flights"]}):
+            with pytest.raises(ParamValidationError):
+                form_of(dag, wrong)
+
+
+def form_of(dag: DAG, given: dict[str, object]) -> dict[str, object]:
+    """What a run is started with, as Airflow checks it."""
+    form = copy.deepcopy(dag.params)
+    form.update(given)
+    return form.validate()
 
 
 _KAFKA = """

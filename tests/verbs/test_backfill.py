@@ -13,17 +13,19 @@ import pyarrow as pa
 import pytest
 from kafka_world import KafkaWorld, Position
 
-from drystone.errors import BucketError, UsageError
+from drystone.errors import BucketError, KafkaError, UsageError
 from drystone.ingest.backfill.choose import OffsetRange
 from drystone.ingest.kafka.broker import Broker
 from drystone.ingest.kafka.fetch import fetch
 from drystone.ingest.kafka.lag import lag_of
+from drystone.ingest.kafka.log import Partition
+from drystone.ingest.kafka.produce import produce
 from drystone.ingest.kafka.streams import kafka_stream, kafka_streams
 from drystone.ingest.kafka.trace import trace_block, trace_message
-from drystone.jobs import EraseRequest
+from drystone.jobs import EraseRequest, ReplayRequest
 from drystone.testing.kafka import KafkaBroker
 from drystone.testing.messages import FieldsParser
-from drystone.verbs.replay import Replay
+from drystone.verbs.replay import Replay, prepare
 from drystone.verbs.requests import Desk
 
 pytestmark = pytest.mark.kafka
@@ -248,7 +250,7 @@ def test_messages_are_sent_again_as_they_were(world: KafkaWorld) -> None:
     raw, dead, flights = (next(each for each in streams if each.name == name) for name in ("raw", "dead", "flights"))
     ranges = [OffsetRange(world.topic, 0, 5, 20), OffsetRange(world.topic, 1)]
     rules = raw.config.kafka
-    replay = Replay(raw, streams, ranges, target, rules, again=False, clock=world.now)
+    replay = Replay(raw, streams, ranges, target, rules, again=False, clock=world.now, name="one")
     assert sum(replay.count().values()) == 15 + 32
     assert replay.run() == 15 + 32
     for number, (start, end) in enumerate([(5, 20), (0, 32)]):
@@ -268,6 +270,40 @@ def test_messages_are_sent_again_as_they_were(world: KafkaWorld) -> None:
     world.broker.create_topic(f"{target}-narrow")
     with pytest.raises(UsageError, match="1 partitions, and messages are of partition 1"):
         replace(replay, to=f"{target}-narrow").run()
+
+
+def test_another_try_of_a_replay_sends_nothing_twice(world: KafkaWorld) -> None:
+    """Not after it was sent, and not if the try before still sends: that one fails. Another run sends once more."""
+    _ingested(world)
+    target = f"{world.topic}-once"
+    world.broker.create_topic(target, 2)
+    request = ReplayRequest(offsets=(f"{world.topic}:0:5-19", f"{world.topic}:1:0-9"), to=target)
+    rules = world.loaded.stream("raw").kafka
+
+    def send(run: str) -> int:
+        return prepare(world.loaded, "raw", request, run, world.now).run()
+
+    def sent() -> int:
+        with Broker(rules, "test") as broker:
+            ends = broker.offsets([Partition(target, number) for number in (0, 1)])
+        places = [(place.number, found.end) for place, found in ends.items()]
+        return sum(batch.num_rows for number, end in places for batch in fetch(rules, "test", (target, number), 0, end))
+
+    assert [send("one"), send("one")] == [25, 25]
+    assert sent() == 25
+    batches = list(fetch(rules, "test", (world.topic, 0), 0, 10))
+    assert send("two") == 25
+    assert sent() == 50
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield from batches
+        assert produce(rules, target, batches, "three") == 10
+        yield from batches
+
+    with pytest.raises(KafkaError):
+        produce(rules, target, slow(), "three")
+    assert produce(rules, target, batches, "three") == 10
+    assert sent() == 60
 
 
 def test_lag_is_told_by_partition(world: KafkaWorld) -> None:

@@ -18,6 +18,11 @@ def exported(stream: str) -> Asset:
     return Asset(name=f"{stream}.exported", group=GROUP)
 
 
+def replayed(stream: str) -> Asset:
+    """The asset whose events say that messages of `stream` were sent into a topic again."""
+    return Asset(name=f"{stream}.replayed", group=GROUP)
+
+
 def maintained(stream: str) -> Asset:
     """The asset whose events carry the report of a lifecycle run of `stream`."""
     return Asset(name=f"{stream}.maintained", group=GROUP)

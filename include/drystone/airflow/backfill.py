@@ -48,13 +48,7 @@ def form() -> dict[str, Param]:
     """Return the fields of the form."""
     moment = r"^\d{4}-\d{2}-\d{2}"
     return {
-        "offsets": Param(
-            default=[],
-            type="array",
-            items={"type": "string", "pattern": r"^[^:]+:\d+(:\d+-\d+)?$"},
-            title="Offsets",
-            description="TOPIC:PARTITION:FIRST-LAST, or TOPIC:PARTITION for all of it, one a line.",
-        ),
+        "offsets": params.offsets(),
         "start": params.text("From", "Or by the rows' own time, in ISO-8601 (UTC) …", moment),
         "end": params.text("To", "… up to this moment, exclusive.", moment),
         "reason": params.text("Reason", "Why: it is kept in the audit log."),

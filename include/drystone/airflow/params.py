@@ -47,6 +47,18 @@ def flag(title: str, description: str, *, default: bool) -> Param:
     return Param(default=default, type="boolean", title=title, description=description)
 
 
+def offsets(*, needed: bool = False) -> Param:
+    """Ranges of offsets in partitions of topics; at least one if `needed`."""
+    return Param(
+        default=[],
+        type="array",
+        minItems=int(needed),
+        items={"type": "string", "pattern": r"^[^:]+:\d+(:\d+-\d+)?$"},
+        title="Offsets",
+        description="TOPIC:PARTITION:FIRST-LAST, or TOPIC:PARTITION for all of it, one a line.",
+    )
+
+
 def blocks(description: str) -> Param:
     """Blocks by name."""
     return ulids("Blocks", description)

@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
-from drystone import clock
+from drystone import clock, ulids
 from drystone.cli import exits, options, output
 from drystone.cli.acting import DryRun
 from drystone.config.load import load
 from drystone.errors import UsageError
-from drystone.ingest.backfill.choose import parse_range
-from drystone.ingest.kafka.streams import kafka_stream, kafka_streams
-from drystone.verbs.replay import Replay
+from drystone.jobs import ReplayRequest
+from drystone.verbs.replay import prepare
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 Offsets = Annotated[
@@ -40,13 +39,12 @@ def replay(
     Each goes to the partition that it came from, in order, all in one transaction: who reads committed messages sees
     all of them or none.
     """
-    loaded = load(config)
-    streams = kafka_streams(loaded)
-    found = kafka_stream(loaded, stream)
-    rules = loaded.stream(found.planned_by).kafka
     if not offsets:
         raise UsageError("no offsets are given.", "Name some: TOPIC:PARTITION:FIRST-LAST.")
-    wanted = Replay(found, streams, [parse_range(text) for text in offsets], to, rules, again, clock.system)
+    if not to:
+        raise UsageError("no topic is given.", "Name one with --to.")
+    request = ReplayRequest(offsets=tuple(offsets), to=to, again=again)
+    wanted = prepare(load(config), stream, request, ulids.new(clock.system()), clock.system)
     count = sum(wanted.count().values()) if dry_run else wanted.run()
     if as_json:
         output.write_json({"dry_run": dry_run, "stream": stream, "to": to, "messages": count})

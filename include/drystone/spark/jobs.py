@@ -26,7 +26,7 @@ from drystone.spark.context import JobContext
 from drystone.spark.failures import translate
 from drystone.spark.workers import SparkWorkers
 from drystone.tracker import ListingTracker
-from drystone.verbs import backfill, compact, detect, removal, verify
+from drystone.verbs import backfill, compact, detect, removal, replay, verify
 
 _HANDLERS: dict[Verb, Callable[[JobContext, Any], Outcome]] = {
     "upload": upload.run,
@@ -38,6 +38,7 @@ _HANDLERS: dict[Verb, Callable[[JobContext, Any], Outcome]] = {
     "verify": verify.run,
     "export": export.run,
     "backfill": lambda job, request: backfill.run(job, request, job.loaded),
+    "replay": lambda job, request: replay.run(job, request, job.loaded),
 }
 
 

@@ -22,6 +22,11 @@ class OffsetRange:
     start: int = 0
     end: int | None = None
 
+    def __str__(self) -> str:
+        """As `parse_range` takes it."""
+        place = f"{self.topic}:{self.partition}"
+        return place if self.end is None else f"{place}:{self.start}-{self.end - 1}"
+
 
 def parse_range(text: str) -> OffsetRange:
     """Return the offsets that `TOPIC:PARTITION` or `TOPIC:PARTITION:FIRST-LAST` (both included) names.

@@ -11,6 +11,7 @@ _ACCESS = frozenset(
     {
         Told.TOPIC_AUTHORIZATION_FAILED,
         Told.GROUP_AUTHORIZATION_FAILED,
+        Told.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         Told.CLUSTER_AUTHORIZATION_FAILED,
         Told.SASL_AUTHENTICATION_FAILED,
         Told._AUTHENTICATION,  # noqa: SLF001 -- the client's names for its own codes begin so

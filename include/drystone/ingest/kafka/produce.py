@@ -1,4 +1,9 @@
-"""Sending messages into a topic in one transaction."""
+"""Sending messages into a topic in one transaction, once however often it is tried.
+
+With the messages the transaction commits an offset of a consumer group of its own name: how many they were. A later
+try under that name waits until the transaction of the one before has ended, and looks there whether it was committed.
+Source: KIP-98, "Exactly Once Delivery and Transactional Messaging".
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from drystone.config.ingest import KafkaIngest
 from drystone.ingest.kafka.failures import Heard, explained
@@ -20,8 +25,9 @@ _LONGEST = 15 * 60_000
 def produce(config: KafkaIngest, topic: str, batches: Iterable[pa.RecordBatch], name: str) -> int:
     """Send messages (MESSAGES) to a topic, each to the partition that it names, in their order; return how many.
 
-    `name`: of the transaction. Who reads committed messages sees all of them or, whatever happens, none. Raises
-    KafkaError, after which another attempt may help, or KafkaAccessError.
+    `name`: of the transaction. Who reads committed messages sees all of them or, whatever happens, none. If one of this
+    name was committed before, nothing is sent, and the count is that one's. Raises KafkaError, after which another
+    attempt may help, or KafkaAccessError.
     """
     heard = Heard()
     settings: dict[str, Any] = {
@@ -30,26 +36,40 @@ def produce(config: KafkaIngest, topic: str, batches: Iterable[pa.RecordBatch], 
         **filled(config.client, "ingest.client"),
         "bootstrap.servers": config.bootstrap_servers,
         "error_cb": heard,
-        "transactional.id": name,
-        "transaction.timeout.ms": _LONGEST,
     }
-    count = 0
     try:
-        producer = Producer(settings)
+        producer = Producer(settings | {"transactional.id": name, "transaction.timeout.ms": _LONGEST})
+        # From here on no other try can send anything: it is fenced off.
         producer.init_transactions(_TIMEOUT)
-        producer.begin_transaction()
+        marker = Consumer(settings | {"group.id": name, "enable.auto.commit": False})
         try:
-            for batch in batches:
-                for message in batch.drop_columns(["topic", "offset"]).to_pylist():
-                    _send(producer, topic, message)
-                    count += 1
-            # What was refused fails the commit, too.
-            producer.commit_transaction(_TIMEOUT)
-        except BaseException:
-            producer.abort_transaction(_TIMEOUT)
-            raise
+            return _send_once(producer, marker, topic, batches)
+        finally:
+            marker.close()
     except KafkaException as error:
         raise explained(error, f"Kafka at {config.bootstrap_servers}", f"take messages for {topic}", heard) from None
+
+
+def _send_once(producer: Producer, marker: Consumer, topic: str, batches: Iterable[pa.RecordBatch]) -> int:
+    (before,) = marker.committed([TopicPartition(topic, 0)], _TIMEOUT)
+    if before.error is not None:
+        raise KafkaException(before.error)
+    if before.offset >= 0:
+        return before.offset
+    count = 0
+    producer.begin_transaction()
+    try:
+        for batch in batches:
+            for message in batch.drop_columns(["topic", "offset"]).to_pylist():
+                _send(producer, topic, message)
+                count += 1
+        sent = [TopicPartition(topic, 0, count)]
+        producer.send_offsets_to_transaction(sent, marker.consumer_group_metadata(), _TIMEOUT)
+        # What was refused fails the commit, too.
+        producer.commit_transaction(_TIMEOUT)
+    except BaseException:
+        producer.abort_transaction(_TIMEOUT)
+        raise
     return count
 
 
