@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -39,9 +40,11 @@ class Lag:
     lag: int
 
 
-def truths(landed: Sequence[Landed], feed: Feed) -> dict[str, Truth]:
-    """Return what each stream must hold."""
-    return {BACKUP: backup_rows(landed), FLIGHTS: flight_rows(landed, feed), DEAD: dead_rows(landed)}
+def truths(
+    landed: Sequence[Landed], feed: Feed, mistakes: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Truth]:
+    """Return what each stream must hold. `mistakes`: columns that the parser reads from the field of another one."""
+    return {BACKUP: backup_rows(landed), FLIGHTS: flight_rows(landed, feed, mistakes), DEAD: dead_rows(landed)}
 
 
 def contents(bucket: Bucket) -> dict[str, Truth]:

@@ -10,9 +10,10 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import flights
@@ -38,6 +39,8 @@ BUILD = ROOT / "build" / "demo-kafka"
 PACE = 1.5
 """Seconds between five portions of messages: producing shall go on while ingest runs."""
 _DAGS = [f"{stream}__{workflow}" for stream in (BACKUP, FLIGHTS) for workflow in ("ingest", "lifecycle")]
+_BACKFILL = f"{FLIGHTS}__backfill"
+_PARTITIONS = [f"{topic}:{number}" for topic, count in PARTITIONS.items() for number in range(count)]
 _START_SECONDS = 60
 
 
@@ -54,6 +57,19 @@ def write_config(folder: Path, servers: str) -> Path:
     return path
 
 
+def mistakes_in(config: Path) -> dict[str, str]:
+    """Return which columns the parser reads from the field of another one."""
+    fields = yaml.safe_load(config.read_text())["streams"][FLIGHTS]["ingest"]["parser"]["fields"]
+    return dict(fields)
+
+
+def correct(config: Path) -> None:
+    """Take the parser's mistakes out of the configuration."""
+    found = yaml.safe_load(config.read_text())
+    del found["streams"][FLIGHTS]["ingest"]["parser"]["fields"]
+    config.write_text(yaml.safe_dump(found, sort_keys=False))
+
+
 class Demo:
     """One run of the demo on an Airflow and a broker that are up."""
 
@@ -62,11 +78,11 @@ class Demo:
         loaded = load(config)
         group = f"drystone.{BACKUP}.{loaded.stream(BACKUP).generation}"
         self.rounds: list[dict[str, object]] = []
-        self._client, self._bucket, self._server = client, bucket, server
+        self._client, self._bucket, self._server, self._config = client, bucket, server, config
         self._broker = Broker(loaded.stream(BACKUP).kafka, group)
 
     def run(self, plan: Feed) -> tuple[dict[str, object], list[str]]:
-        """Produce and ingest at the same time, then compact; return what is to be reported, and what is wrong."""
+        """Produce and ingest at the same time, compact, backfill; return what is to be reported, and what is wrong."""
         producing = Producing(self._server, plan, PACE)
         producing.begin()
         self.ingest("the first topic")
@@ -75,10 +91,14 @@ class Demo:
         producing.finish()
         say(f"All is produced: {len(producing.committed):,} messages are committed.")
         self.ingest("all the rest", force=True)
-        wanted = truths(producing.committed, plan)
+        mistakes = mistakes_in(self._config)
+        as_parsed, wanted = (truths(producing.committed, plan, each) for each in (mistakes, {}))
         wrong = list(ledger_is_true(self._server, self._broker, TOPICS, producing.committed))
-        with self.watched(wanted, wrong):
+        with self.watched(as_parsed, wrong):
             self.lifecycle()
+        untouched = truths(producing.committed, replace(plan, rows=plan.rows.drop_columns([*mistakes])))
+        with self.watched(untouched, wrong, frozenset(mistakes)):
+            self.backfill(mistakes)
         found, partitions = contents(self._bucket), lags(self._bucket, self._broker, TOPICS)
         wrong += judge(found, wanted, partitions, (plan.rows.num_rows, BROKEN))
         show(producing, found, wanted, partitions)
@@ -102,11 +122,29 @@ class Demo:
         """Compact both streams, and remove what is replaced."""
         self._both("lifecycle", "lifecycle", {})
 
+    def backfill(self, mistakes: Mapping[str, str]) -> None:
+        """Correct the parser, and have every message parsed anew that it has ever parsed wrongly."""
+        begun = time.monotonic()
+        say(f"The parser reads {', '.join(f'{name} from {other}' for name, other in mistakes.items())}: corrected.")
+        correct(self._config)
+        conf = {"offsets": _PARTITIONS, "reason": "a wrong field", "approval": False, "dry_run": False}
+        follow(self._client, Run(_BACKFILL, self._client.trigger(_BACKFILL, conf), "backfill"))
+        seconds = round(time.monotonic() - begun, 1)
+        self.rounds.append({"name": "backfill", "workflow": "backfill", "seconds": seconds})
+        say(f"[bold]backfill[/] is over: {seconds:.0f} s.")
+
     @contextmanager
-    def watched(self, wanted: Mapping[str, flights.Truth], wrong: list[str]) -> Iterator[None]:
-        """Read both streams again and again meanwhile; what is ever not as it must be goes to `wrong`."""
+    def watched(
+        self, wanted: Mapping[str, flights.Truth], wrong: list[str], without: AbstractSet[str] = frozenset()
+    ) -> Iterator[None]:
+        """Read both streams again and again meanwhile; what is ever not as it must be goes to `wrong`.
+
+        `without`: columns that are left out of it.
+        """
         with ExitStack() as stack:
-            watches = [stack.enter_context(Watch(self._bucket, wanted[name], name)) for name in (BACKUP, FLIGHTS)]
+            watches = [
+                stack.enter_context(Watch(self._bucket, wanted[name], name, without)) for name in (BACKUP, FLIGHTS)
+            ]
             yield
         wrong += [line for watch in watches for line in watch.wrong]
         say(f"Both streams were read {sum(watch.reads for watch in watches)} times meanwhile.")
@@ -137,8 +175,9 @@ def main() -> int:
         say(f"Kafka is up: {server.bootstrap_servers}. {len(plan.messages):,} messages will be produced.")
         with home.running() as client:
             home.drystone("airflow", "setup")
-            wait_until(lambda: all(client.has_dag(dag) for dag in _DAGS), _START_SECONDS, "The DAGs are there")
-            for dag in _DAGS:
+            dags = [*_DAGS, _BACKFILL]
+            wait_until(lambda: all(client.has_dag(dag) for dag in dags), _START_SECONDS, "The DAGs are there")
+            for dag in dags:
                 client.unpause(dag)
             say(f"Airflow is up: {client.url}, user admin, password {home.password}")
             demo = Demo(client, open_bucket(load(config).bucket_url(FLIGHTS)), server, config)

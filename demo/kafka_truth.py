@@ -6,7 +6,7 @@ The ledger is held to what a consumer of committed messages reads from the broke
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +35,15 @@ def dead_rows(landed: Sequence[Landed]) -> Truth:
     return _truth(_raw([each for each in landed if each.message.flight is None]))
 
 
-def flight_rows(landed: Sequence[Landed], feed: Feed) -> Truth:
-    """Return what the partition stream must hold: the flights themselves, each with its message's place."""
+def flight_rows(landed: Sequence[Landed], feed: Feed, mistakes: Mapping[str, str]) -> Truth:
+    """Return what the partition stream must hold: the flights themselves, each with its message's place.
+
+    `mistakes`: columns that the parser reads from the field of another one.
+    """
     good = [each for each in landed if each.message.flight is not None]
     rows = feed.rows.take(pa.array([each.message.flight for each in good], pa.int64()))
+    for name, other in mistakes.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), name, rows[other])
     for name, column in _places(good).items():
         rows = rows.append_column(name, column)
     return _truth(rows)

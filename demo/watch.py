@@ -36,13 +36,16 @@ class Watch(AbstractContextManager["Watch"]):
     It rests between two reads for `REST` times as long as a read takes: the machine is also there for the demo's work.
     """
 
-    def __init__(self, bucket: Bucket, truth: Truth, stream: str = STREAM) -> None:
-        """`truth`: what each read must find."""
+    def __init__(
+        self, bucket: Bucket, truth: Truth, stream: str = STREAM, without: AbstractSet[str] = frozenset()
+    ) -> None:
+        """`truth`: what each read must find, but for the columns `without`."""
         self.reads = 0
         self.wrong: list[str] = []
         self._bucket = bucket
         self._stream = stream
         self._truth = truth
+        self._without = without
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
 
@@ -62,7 +65,7 @@ class Watch(AbstractContextManager["Watch"]):
         while not self._stop.is_set():
             begun = time.monotonic()
             try:
-                found = read(self._bucket, self._stream)
+                found = read(self._bucket, self._stream, self._without)
             except Exception as error:  # noqa: BLE001 -- whatever it is, the demo has failed and says so
                 self.wrong.append(f"{type(error).__name__}: {error}")
             else:

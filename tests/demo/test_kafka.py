@@ -13,7 +13,7 @@ import pytest
 from kafka_feed import FIRST, PARTITIONS, SECOND, TOPICS, Feed, feed
 from kafka_produce import Producing
 from kafka_proof import BACKUP, DEAD, FLIGHTS, Lag, judge, ledger_is_true, truths
-from kafka_run import write_config
+from kafka_run import correct, mistakes_in, write_config
 
 from drystone.block.schema import Column, Schema
 from drystone.config.load import load
@@ -58,8 +58,11 @@ def test_every_flight_is_a_message_and_some_more_are_broken(small: Feed) -> None
 
 
 def test_the_parser_refuses_just_the_broken_ones(small: Feed, tmp_path: Path) -> None:
-    """As the demo's configuration says: every flight comes out as it was, and what is broken stays out."""
-    config = load(write_config(tmp_path, "127.0.0.1:1"))
+    """With the demo's corrected parser every flight comes out as it was, and what is broken stays out."""
+    written = write_config(tmp_path, "127.0.0.1:1")
+    assert mistakes_in(written) == {"arr_delay": "dep_delay"}
+    correct(written)
+    config = load(written)
     stream = config.stream(FLIGHTS)
     assert stream.kafka.parser is not None
     schema = Schema(columns=tuple(Column(name=name, type=kind) for name, kind in stream.parsed_columns.items()))
