@@ -77,7 +77,9 @@ def test_ingest_uploads_waits_and_publishes(standins: Any, bucket: LocalBucket) 
     done, states = run("events__ingest", path="in/x.csv")
     assert set(states.values()) == {"success"}
     found = results(bucket, done)
-    assert json.loads(found["upload"]["summary"]["request"]) == {"interval": None, "path": "in/x.csv"}
+    assert json.loads(found["upload"]["summary"]["request"]) == {
+        "interval": None, "path": "in/x.csv", "force": False, "accept_gap": False
+    }  # fmt: skip
     with create_session() as session:
         (event,) = session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == done.run_id))
         assert event.asset.name == "events.ingested"

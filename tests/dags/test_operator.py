@@ -62,7 +62,9 @@ def test_a_job_that_succeeds_leaves_a_small_xcom(config_file: Path, monkeypatch:
     assert "blocks" not in returned
     stored = LocalBucket(config_file.parent / "bucket").get(returned["result_key"])
     summary = jobs.JobResult.model_validate_json(stored).summary
-    assert json.loads(str(summary["request"])) == {"interval": None, "path": "in/a.csv"}
+    assert json.loads(str(summary["request"])) == {
+        "interval": None, "path": "in/a.csv", "force": False, "accept_gap": False
+    }  # fmt: skip
 
 
 @pytest.mark.usefixtures("submit_standin")
