@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -328,7 +329,15 @@ def _before(world: World) -> dict[tuple[str, int], int]:
 
 
 def check(bucket: Bucket, log: ModelLog, before: dict[tuple[str, int], int]) -> None:
-    """Raise LivesError unless each committed message is in exactly one live source, or its loss is recorded."""
+    """Raise LivesError unless each committed message is in exactly one live source, or its loss is recorded.
+
+    And unless it is known of every plan what became of it.
+    """
+    found = {item.key for item in bucket.list(f"{MAIN}/.ingest/")}
+    plans = {key.removesuffix(".json") for key in found if re.search(r"/\d{20}(\.\d+)?\.json$", key)}
+    if left := sorted(key for key in plans if f"{key}.done" not in found):
+        msg = f"left unfinished: {left}"
+        raise LivesError(msg)
     retired = _retired(bucket)
     sources: dict[str, frozenset[Message]] = {}
     for stream in (MAIN, DEAD):

@@ -39,10 +39,15 @@ class ModelLog:
     def create(self, name: str, partitions: int) -> None:
         """Make a topic, or make it again: then all of its messages are gone."""
         if name in self.ids:
-            for number in range(len(self.kept[self.ids[name]])):
-                self.delete_before(name, number, self._partition(Partition(name, number)).end)
+            self.delete(name)
         self.ids[name] = f"topic-{next(self._numbers)}"
         self.kept[self.ids[name]] = [ModelPartition() for _ in range(partitions)]
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        for number in range(len(self.kept[self.ids[name]])):
+            self.delete_before(name, number, self._partition(Partition(name, number)).end)
+        del self.ids[name]
 
     def add_partition(self, name: str) -> None:
         """Give a topic one more."""

@@ -73,7 +73,7 @@ def _dag(stream: Stream, doc: str, form: Mapping[str, Param], start: str, schedu
 
 def _kafka_form() -> dict[str, Param]:
     force = "Uploads whatever is waiting, however little and young it is."
-    gap = "Goes on where the log begins now, and records which messages Kafka deleted before they were uploaded."
+    gap = "Records which messages Kafka deleted before they were uploaded, also with a whole topic, and goes on."
     return {
         "force": params.flag("Upload now", force, default=False),
         "accept_gap": params.flag("Accept lost messages", gap, default=False),

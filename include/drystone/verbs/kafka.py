@@ -15,14 +15,16 @@ from drystone.engine.audit import Entry, append
 from drystone.engine.job import Job
 from drystone.engine.outcome import Outcome
 from drystone.engine.record import apply_config
-from drystone.errors import DrystoneError, ObjectMissingError
+from drystone.errors import DrystoneError, ObjectMissingError, UsageError
 from drystone.ingest.blocks import sources_of
 from drystone.ingest.kafka.answers import Answer, Refused
 from drystone.ingest.kafka.chain import Ground
 from drystone.ingest.kafka.log import Log, Offsets, Partition, Topic
 from drystone.ingest.kafka.plans import Plan, Root, Slices
+from drystone.ingest.kafka.records import Records
 from drystone.jobs import UploadRequest
 from drystone.tracker import Tracker
+from drystone.verbs.kafka_gone import left_behind
 from drystone.verbs.kafka_partition import Rules, Share
 from drystone.verbs.kafka_report import Told
 
@@ -70,13 +72,25 @@ class KafkaUpload:
         return told.outcome()
 
     def _discover(self) -> list[Share]:
-        job = self.job
-        topics = self.log.topics(job.config.kafka.topics)
-        offsets = self.log.offsets([Partition(topic.name, number) for topic in topics for number in topic.partitions])
+        job, pattern = self.job, self.job.config.kafka.topics
         ground = Ground(job.bucket, job.stream, job.config.generation)
-        roots = {topic.name: self._root(ground, topic, offsets) for topic in topics}
+        known = Records(job.bucket, job.stream, job.config.generation).topic_ids()
+        topics, none = self._topics(pattern)
         rules = self._rules()
-        return [Share(ground.chain(roots[each.topic], each.number), rules, offsets[each]) for each in sorted(offsets)]
+        left = left_behind(ground, known, topics, pattern)
+        shares = [Share(chain, rules, Offsets(0, 0), gone=why) for chain, why in left]
+        if none is not None and not shares:
+            raise none
+        offsets = self.log.offsets([Partition(topic.name, number) for topic in topics for number in topic.partitions])
+        roots = {topic.name: self._root(ground, topic, offsets) for topic in topics}
+        return [*(Share(ground.chain(roots[p.topic], p.number), rules, offsets[p]) for p in sorted(offsets)), *shares]
+
+    def _topics(self, pattern: str) -> tuple[Sequence[Topic], UsageError | None]:
+        """Return the stream's topics, or why there is none."""
+        try:
+            return self.log.topics(pattern), None
+        except UsageError as error:
+            return [], error
 
     def _rules(self) -> Rules:
         return Rules(
@@ -89,6 +103,7 @@ class KafkaUpload:
             log=self.log,
             present=lambda: sources_of(self._there()),
             account=self._account,
+            lose=lambda plan: self.job.audit("lose", {str(plan): plan.reason}),
         )
 
     def _root(self, ground: Ground, topic: Topic, offsets: Mapping[Partition, Offsets]) -> Root:
@@ -173,9 +188,11 @@ class KafkaUpload:
             for share in told.shares:
                 if share.done and share.position is not None:
                     share.chain.keep_head(share.position)
-            left = {share.place: share.open for share in told.shares if share.error is not None}
+            # A topic that was made again has the name of the one that is gone.
+            here = {share.place: share for share in told.shares if not share.gone}
+            left = {place: share.open for place, share in here.items() if share.error is not None}
             for place, sample in (self.log.samples(left) if left else {}).items():
-                next(share for share in told.shares if share.place == place).waiting = sample.oldest
-            self.log.commit({share.place: share.position for share in told.shares if share.position is not None})
+                here[place].waiting = sample.oldest
+            self.log.commit({place: share.position for place, share in here.items() if share.position is not None})
         except DrystoneError as error:
             told.problem = error

@@ -26,7 +26,7 @@ class Rules:
     """What holds for all partitions of a run.
 
     `parser`: its digest, "" for a backup. `present`: which sources have a whole block. `account`: logs the blocks of
-    slices that another run uploaded, and perhaps did not live to log.
+    slices that another run uploaded, and perhaps did not live to log. `lose`: logs a plan of what is lost.
     """
 
     policy: KafkaIngest
@@ -38,12 +38,14 @@ class Rules:
     log: Log
     present: Callable[[], frozenset[str]]
     account: Callable[[Slices], None]
+    lose: Callable[[Plan], None]
 
 
 @dataclass
 class Share:
     """A partition of a topic in one run. `there`: its offsets when the run began.
 
+    `gone`: why the topic cannot be read any more; then there is only to finish what can be, or to record the loss.
     `position`: everything before it is committed; None until the run knows. `idle`: nothing is due here. `waiting`:
     when the oldest message was written (ms) that is in no block. `resumed`: the plan at hand is not of this run's
     making. `error`: why the run left the partition.
@@ -52,6 +54,7 @@ class Share:
     chain: Chain
     rules: Rules
     there: Offsets
+    gone: str = ""
     position: int | None = None
     idle: bool = False
     waiting: int | None = None
@@ -93,11 +96,10 @@ class Share:
                         return plan
                 case Next(start):
                     self.position = start
-                    if start >= self.there.start:
-                        self._check_end(start)
-                        self.idle = start >= self.there.end
+                    if self.gone or start >= self.there.start:
+                        self.idle = bool(self.gone) or self._all_planned(start)
                         return None
-                    lost = self._lost(start, "which are in no plan yet")
+                    lost = self._lost(start, self.there.start, "which are in no plan yet")
                     self.chain.plan(self._made(start, self.there.start, lost, gap=True))
         raise self._beaten()
 
@@ -127,10 +129,13 @@ class Share:
             case Next(start):
                 self.position = start
                 if start < self.there.start:
-                    self._lost(start, "which are in no plan yet")
+                    self._lost(start, self.there.start, "which are in no plan yet")
                 return None
             case GivenUp(plan) | Unfinished(plan):
                 self.position = plan.start
+                slices = self.chain.slices(plan)
+                if self.gone and not plan.gap and (slices is None or not self._all_there(slices)):
+                    self._lost(plan.start, plan.end, f"of the unfinished plan {plan}")
                 return plan
 
     def commit(self, plan: Plan, slices: Slices) -> None:
@@ -165,14 +170,16 @@ class Share:
     def _must_be_read(self, plan: Plan) -> bool:
         """Tell whether an unfinished plan's messages must be read, and can be; if not, take a step past it."""
         slices = self.chain.slices(plan)
+        first = plan.end if self.gone else self.there.start
         if plan.gap:
+            self.rules.lose(plan)
             self.commit(plan, self.chain.nothing(plan))
         elif slices is not None and self._all_there(slices):
             self.rules.account(slices)
             self.commit(plan, slices)
-        elif plan.start < self.there.start:
-            lost = self._lost(plan.start, f"of the unfinished plan {plan}")
-            successor = self._made(plan.start, self.there.start, lost, attempt=plan.attempt + 1, gap=True)
+        elif plan.start < first:
+            lost = self._lost(plan.start, first, f"of the unfinished plan {plan}")
+            successor = self._made(plan.start, first, lost, attempt=plan.attempt + 1, gap=True)
             self._give_up(plan, lost, successor)
         elif plan.parser != self.rules.parser:
             self._give_up(plan, "the parser has changed", self._again(plan))
@@ -209,21 +216,23 @@ class Share:
             gap=gap,
         )
 
-    def _lost(self, start: int, where: str) -> str:
-        """Return the words for a gap that is accepted; raise LostMessagesError if it is not."""
-        lost = f"Kafka has deleted offsets {start} to {self.there.start - 1} of {self.place}, {where}"
+    def _lost(self, start: int, end: int, where: str) -> str:
+        """Return the words for offsets [start, end) that are gone; raise LostMessagesError if that is not accepted."""
+        what = f"offsets {start} to {end - 1} of {self.place}, {where}"
+        lost = f"{self.gone}: {what}, cannot be read" if self.gone else f"Kafka has deleted {what}"
         if not self.rules.accept_gap:
-            step = "Restore them there, or run once with accept_gap, which records the loss and goes on."
-            raise LostMessagesError(f"{lost}.", step)
+            back = "Let it be seen (ingest.topics, rights), if it is there," if self.gone else "Restore them there,"
+            raise LostMessagesError(f"{lost}.", f"{back} or run once with accept_gap, which records the loss.")
         return lost
 
-    def _check_end(self, start: int) -> None:
-        """Make sure that a log that seems to end before what is committed only has grown since the run began."""
+    def _all_planned(self, start: int) -> bool:
+        """Tell whether nothing is left to plan; a log that seems to end before `start` must have grown meanwhile."""
         if start > self.there.end:
             end = self.rules.log.offsets([self.place])[self.place].end
             if end < start:
                 msg = f"{self.place} ends at offset {end}, and offsets before {start} are in blocks: its log was cut."
                 raise InvariantError(msg, "Delete the topic and make it again: then it is another one.")
+        return start >= self.there.end
 
     def _beaten(self) -> DrystoneError:
         msg = f"{self.place}: another run is at it, or the store does not show yet what was written."

@@ -128,13 +128,22 @@ def test_a_topic_that_is_made_again(filled: KafkaStream) -> None:
 
 @SLOW
 def test_a_topic_that_is_made_again_while_it_is_read(filled: KafkaStream) -> None:
-    """Messages of the new topic at the offsets of the old one's plan do not pass for the old one's."""
+    """Messages of the new topic at the offsets of the old one's plan do not pass for the old one's.
+
+    What became of the old one's is said, until it is accepted; the new one goes on meanwhile.
+    """
     with filled.frozen_job(PLAN, "after", 2) as job:
         filled.kafka.delete_topic(filled.topic())
         filled.kafka.create_topic(filled.topic(), 2)
         filled.produce(60)
         filled.produce(60, partition=1)
         assert job.go_on() == 1
+    result = filled.job()
+    assert (result.ok, result.summary["rows"]) == (False, 120)
+    assert "was deleted, and one of its name was made: offsets 0 to " in result.error
+    assert "accept_gap" in result.next_step
+    accepted = filled.job(accept_gap=True)
+    assert (accepted.ok, accepted.summary["gaps"]) == (True, 2), accepted.error
     finish(filled)
 
 

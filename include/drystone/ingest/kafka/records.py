@@ -53,15 +53,22 @@ class Records:
 
     def roots(self) -> list[Root]:
         """Return every topic that the stream has met, by UUID; one that was made again is there twice."""
-        prefix = keys.kafka_topic(self.stream, self.generation, "")[:-1]
-        found, after = [], ""
+        found = (self.root(topic_id) for topic_id in self.topic_ids())
+        return [root for root in found if root is not None]
+
+    def root(self, topic_id: str) -> Root | None:
+        """Return where a topic's chains begin, None if nobody has said it."""
+        return self._read(keys.kafka_root(self.stream, self.generation, topic_id), Root)
+
+    def topic_ids(self) -> list[str]:
+        """Return the UUID of every topic that the stream has met."""
+        prefix = keys.kafka_topics(self.stream, self.generation)
+        found: list[str] = []
+        after = ""
         while (first := next(self.bucket.list(prefix, after), None)) is not None:
-            folder = first.key.removeprefix(prefix).partition("/")[0]
+            found.append(first.key.removeprefix(prefix).partition("/")[0])
             # "0" follows "/": the next listing begins behind everything in this folder.
-            after = f"{prefix}{folder}0"
-            root = self._read(keys.kafka_root(self.stream, self.generation, folder), Root)
-            if root is not None:
-                found.append(root)
+            after = f"{prefix}{found[-1]}0"
         return found
 
     def partitions(self, topic_id: str) -> list[int]:
