@@ -26,7 +26,7 @@ from drystone.errors import UsageError
 
 Verb = Literal["upload", "detect", "compact", "mark", "sweep", "repair", "verify", "export", "backfill", "replay"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
-Step = Literal["retain", "retire", "erase", "hold", "release", "unmark", "receipt"]
+Step = Literal["retain", "retire", "erase", "hold", "release", "unmark", "receipt", "plan", "carry-out"]
 STEPS: tuple[Step, ...] = get_args(Step)
 _RUN = re.compile(r"[A-Za-z0-9_+:-][A-Za-z0-9._+:-]{0,499}")
 
@@ -252,6 +252,20 @@ class ReceiptRequest(_Model):
     edit: Ulid | None = None
 
 
+class PlanRequest(_Model):
+    """Plan an erasure or a retirement, and keep the plan, for a person to say yes to."""
+
+    asked: EraseRequest | RetireRequest
+
+
+class CarryOutRequest(_Model):
+    """Carry out the plan `plan_key`, which must have `digest`: the one that was shown. `author`: who asked for it."""
+
+    plan_key: str
+    digest: str
+    author: str = Field(min_length=1)
+
+
 STEP_REQUESTS: dict[Step, type[_Model]] = {
     "retain": RetainRequest,
     "retire": RetireRequest,
@@ -260,6 +274,8 @@ STEP_REQUESTS: dict[Step, type[_Model]] = {
     "release": ReleaseRequest,
     "unmark": UnmarkRequest,
     "receipt": ReceiptRequest,
+    "plan": PlanRequest,
+    "carry-out": CarryOutRequest,
 }
 
 

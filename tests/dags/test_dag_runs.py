@@ -188,7 +188,7 @@ def block(bucket: LocalBucket) -> Iterator[Meta]:
 def test_an_erasure_by_form(standins: Any, bucket: LocalBucket, block: Meta) -> None:
     """A dry run writes nothing, and its plan takes the edit for written; the real one writes it once, and a receipt."""
     standins()
-    form = {"where": '{"column": "who", "op": "=", "value": "ann"}', "reason": "request 17"}
+    form = {"where": '{"column": "who", "op": "=", "value": "ann"}', "reason": "request 17", "approval": False}
     done, _ = run("events__erase", **form)
     assert list(bucket.list("events/.edits/")) == []
     proposed = json.loads(json.loads(bucket.get(key_of(bucket, done, "plan_rewrite")))["summary"]["request"])[
@@ -202,14 +202,16 @@ def test_an_erasure_by_form(standins: Any, bucket: LocalBucket, block: Meta) -> 
     receipt = Receipt.model_validate_json(bucket.get(item.key))
     assert (receipt.state, [left.block for left in receipt.left]) == ("open", [block.ulid])
     report = RunReport.model_validate(results(bucket, done)["report"])
-    assert {job.task for job in report.jobs} == {"write_edit", "plan_rewrite", "mark", "sweep", "receipt"}
+    assert {job.task for job in report.jobs} == {
+        *("plan_edit", "write_edit", "plan_rewrite", "mark", "sweep", "receipt")
+    }
 
 
 def test_a_wrong_erasure_fails_at_once(standins: Any, bucket: LocalBucket, block: Meta) -> None:
     """What the form cannot check fails the run, whose report says what is wrong, and no edit is written."""
     standins()
     done, states = run("events__erase", where='{"column": "age", "op": "=", "value": 1}', reason="r", dry_run=False)
-    assert (states["write_edit"], states["report"]) == ("failed", "failed")
+    assert (states["plan_edit"], states["report"]) == ("failed", "failed")
     assert list(bucket.list("events/.edits/")) == []
     assert "there is no column age" in RunReport.model_validate(results(bucket, done)["report"]).to_markdown()
 
@@ -230,7 +232,7 @@ def test_a_retirement_and_a_hold_by_form(standins: Any, bucket: LocalBucket, blo
     _, states = run("events__hold", action="release", name="fix", reason="done")
     assert set(states.values()) == {"success"}
     assert list(bucket.list("events/.holds/")) == []
-    run("events__retire", blocks=[block.ulid], reason="wrong", dry_run=False)
+    run("events__retire", blocks=[block.ulid], reason="wrong", approval=False, dry_run=False)
     found = audit.actions(bucket, "events")
     assert [(each.what, each.outcome) for each in found] == [("hold", "done"), ("release", "done"), ("retire", "done")]
     assert all(each.run.startswith("events__") for each in found)

@@ -270,8 +270,8 @@ def test_an_edit_is_written_before_anything_is_rewritten(bag: DagBag) -> None:
     removal = ["mark", "delete_delay", "sweep"]
     rewrite = ["plan_rewrite", "rewrite", "rewritten"]
     chains = {
-        "erase": ["write_edit", *rewrite, *removal, "receipt", "report"],
-        "retire": ["retire", *rewrite, *removal, "report"],
+        "erase": ["plan_edit", "approve", "write_edit", *rewrite, *removal, "receipt", "report"],
+        "retire": ["plan_edit", "approve", "retire", *rewrite, *removal, "report"],
         "retention": ["retain", *removal, "report"],
         "hold": ["act", "report"],
     }

@@ -282,6 +282,40 @@ def test_steps_report_what_they_did(world: World) -> None:
     assert "has no source" in missing.error
 
 
+OSLO_REQUEST = {"predicate": OSLO.predicate.model_dump(), "reason": "r", "author": "ann"}
+
+
+def edits(world: World) -> list[str]:
+    """Return the keys of the stream's edits."""
+    return [item.key for item in world.bucket.list(keys.edits(STREAM))]
+
+
+def test_a_plan_is_kept_and_carried_out_as_it_was_shown(world: World) -> None:
+    """Planning writes no edit; what was said yes to is carried out, once, and no other plan in its place."""
+    planned = run(world, "plan", asked=OSLO_REQUEST)
+    assert planned.ok
+    assert edits(world) == []
+    assert (len(planned.batches), planned.batches[0].actions) == (1, 1)
+    bound = {"plan_key": planned.plan_key, "author": "ann"}
+    refused = run(world, "carry-out", **bound, digest="0" * 16)
+    assert (refused.ok, "is not the one that was shown" in refused.error) == (False, True)
+    assert edits(world) == []
+    for _ in range(2):
+        done = run(world, "carry-out", **bound, digest=planned.summary["digest"])
+        assert (done.ok, done.summary["edit"]) == (True, planned.summary["edit"])
+    assert [item.partition(".edits/")[2] for item in edits(world)] == [f"{planned.summary['edit']}.json"]
+    assert run(world, "plan", asked=OSLO_REQUEST).batches == []
+
+
+def test_a_dry_run_keeps_no_plan(world: World) -> None:
+    """What is only shown cannot be carried out."""
+    shown = run(
+        world, "plan", dry_run=True, asked={"sources": [world.lake.source("a")], "reason": "r", "author": "ann"}
+    )
+    assert (shown.ok, shown.plan_key, shown.batches) == (True, None, [])
+    assert "retire" in shown.report
+
+
 def test_what_retention_hides_is_swept(world: World) -> None:
     """Blocks of which every row has expired are marked and deleted, whatever covers them."""
     config = world.lake.config_file.read_text() + "    retention: {raw: 30d}\n"

@@ -15,19 +15,23 @@ from airflow.sdk.exceptions import AirflowFailException
 from drystone.airflow import params
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.compaction import compaction
+from drystone.airflow.editing import approval, editing
 from drystone.airflow.removal import removal
 from drystone.airflow.step import author_of
 
 DOC = """\
 Erases rows for good. Start it with *Dry run* first: the log of **plan_rewrite** tells how many rows match, and where.
 
-1. **write_edit**: writes the erase edit; from then on readers leave such rows out. The same form again is the same
-   edit. Without *Rows* this is passed over, and the run goes on with every erasure that is still open.
-2. **plan_rewrite → rewrite → rewritten**: a Spark job looks through the blocks that may hold such rows, once; those
+1. **plan_edit**: the edit, and how many rows it takes at most, kept as a plan.
+2. **approve**: asks for a yes to that plan, by its digest, if *Ask first* is set; no answer within a day is a no. A
+   plan holds for `plan_ttl`: a later yes needs another run.
+3. **write_edit**: writes the erase edit; from then on readers leave such rows out. The same form again is the same
+   edit. Without *Rows* these three are passed over, and the run goes on with every erasure that is still open.
+4. **plan_rewrite → rewrite → rewritten**: a Spark job looks through the blocks that may hold such rows, once; those
    that do are written anew, without them; then syncDelay.
-3. **mark → delete_delay → sweep**: the old blocks are marked, and deleted after deleteDelay.
-4. **receipt**: keeps what was checked, and what is left; `drystone erase status` shows it.
-5. **report**: what was done, as an object in the bucket and in the log.
+5. **mark → delete_delay → sweep**: the old blocks are marked, and deleted after deleteDelay.
+6. **receipt**: keeps what was checked, and what is left; `drystone erase status` shows it.
+7. **report**: what was done, as an object in the bucket and in the log.
 
 What cannot be done now (a held block, a long read) leaves the erasure open: start the workflow again without *Rows*.
 """
@@ -44,6 +48,7 @@ def form() -> dict[str, Param]:
         "where": params.text("Rows", 'Such as {"column": "customer", "op": "=", "value": 17}; none: go on.', r"^\s*\{"),
         "reason": params.text("Reason", "Why: it is kept in the edit, the receipt and the log. Needed with Rows."),
         "key": params.text("Key", "Tells an equal request of before apart, for rows that came since then."),
+        "approval": approval(),
         "dry_run": params.dry_run(default=True),
     }
 
@@ -52,7 +57,7 @@ def build(stream: Stream) -> DAG:
     """Return the erase DAG of one stream."""
     dag = stream.dag("erase", DOC, form(), schedule=None, max_active_runs=1)
     with dag:
-        write = stream.step("write_edit", "erase", request=erase_request)
+        write = editing(stream, "write_edit", erase_request)
         batches = stream.batches
 
         def rewrite_request(context: Mapping[str, Any], **_: object) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from airflow.sdk import DAG, Param, TriggerRule
 from drystone.airflow import assets, params
 from drystone.airflow.approval import PlanApproval
 from drystone.airflow.common import Stream, streams
+from drystone.airflow.editing import approval
 from drystone.airflow.operator import DrystoneSparkOperator
 from drystone.airflow.report import ReportOperator
 from drystone.airflow.sensors import BlocksReadySensor, DeleteDelaySensor, marks_timeout, ready_timeout
@@ -50,7 +51,7 @@ def form() -> dict[str, Param]:
         ),
         "origin_stream": params.text("Other stream", "For adopt: the stream's name there, if it is another."),
         "reason": params.text("Reason", "Why: it is kept in the audit log. What once was whole goes only with one."),
-        "approval": params.flag("Ask first", "Waits for a person's yes to the plan.", default=True),
+        "approval": approval(),
         "dry_run": params.dry_run(default=True),
     }
 

@@ -13,19 +13,23 @@ from airflow.sdk import DAG, Param
 from drystone.airflow import params
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.compaction import compaction
+from drystone.airflow.editing import approval, editing
 from drystone.airflow.removal import removal
 from drystone.airflow.step import author_of
 
 DOC = """\
 Takes the rows of sources away, for good: of a file that should not have been ingested, of a block of wrong rows.
 
-1. **retire**: writes the retire edit; from then on readers leave these rows out. What the sources replaced, and what
-   replaced them, goes with them. The same form again is the same edit.
-2. **plan_rewrite → rewrite → rewritten**: blocks that hold other sources besides are written anew; then syncDelay.
-3. **mark → delete_delay → sweep**: blocks that nobody reads any more are marked, and deleted after deleteDelay.
-4. **report**: what was done, as an object in the bucket and in the log.
+1. **plan_edit**: which sources and blocks go, kept as a plan. What the sources replaced, and what replaced them, goes
+   with them.
+2. **approve**: asks for a yes to that plan, by its digest, if *Ask first* is set; no answer within a day is a no. A
+   plan holds for `plan_ttl`: a later yes needs another run.
+3. **retire**: writes the retire edit; from then on readers leave these rows out. The same form again is the same edit.
+4. **plan_rewrite → rewrite → rewritten**: blocks that hold other sources besides are written anew; then syncDelay.
+5. **mark → delete_delay → sweep**: blocks that nobody reads any more are marked, and deleted after deleteDelay.
+6. **report**: what was done, as an object in the bucket and in the log.
 
-With *Dry run* the log of **retire** shows which sources and blocks would go.
+With *Dry run* the log of **plan_edit** shows which sources and blocks would go.
 """
 
 
@@ -40,6 +44,7 @@ def form() -> dict[str, Param]:
         "sources": params.ulids("Sources", "Sources by id, one a line."),
         "blocks": params.blocks("Blocks by ULID, one a line: all of their sources."),
         "reason": params.text("Reason", "Why: it is kept in the edit and in the log. Needed."),
+        "approval": approval(),
         "dry_run": params.dry_run(default=True),
     }
 
@@ -49,7 +54,7 @@ def build(stream: Stream) -> DAG:
     dag = stream.dag("retire", DOC, form(), schedule=None, max_active_runs=1)
     with dag:
         plan, rewritten = compaction(stream, "rewrite", "rewrite", "rewritten")
-        stream.step("retire", "retire", request=retire_request) >> plan
+        editing(stream, "retire", retire_request) >> plan
         removal(stream, rewritten)
     return dag
 

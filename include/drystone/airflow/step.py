@@ -15,7 +15,7 @@ from airflow.sdk import BaseOperator, Context
 from drystone import jobs
 from drystone.airflow.failures import as_task_failure, result_failure
 from drystone.airflow.operator import is_true
-from drystone.airflow.outcome import RESULT_XCOM, Summary, summarize
+from drystone.airflow.outcome import RESULT_XCOM, Summary, mapped_batches, summarize
 from drystone.airflow.runs import job_name
 from drystone.bucket import open_bucket
 from drystone.config.load import load
@@ -43,17 +43,22 @@ class DrystoneStepOperator(BaseOperator):
         config_file: str,
         request: Request | None = None,
         plan_only: bool | str = False,
+        plans: bool = False,
         **kwargs: Any,
     ) -> None:
-        """`step`, `request` and `plan_only` may be templates; `plan_only`: a dry run."""
+        """`step`, `request` and `plan_only` may be templates; `plan_only`: a dry run.
+
+        `plans`: the step makes a plan, and its XCom are the batches of that, as a job's that plans.
+        """
         super().__init__(**kwargs)
         self.step = step
         self.stream = stream
         self.config_file = config_file
         self.request = request
         self.plan_only = plan_only
+        self.plans = plans
 
-    def execute(self, context: Context) -> Summary | None:
+    def execute(self, context: Context) -> Summary | list[dict[str, object]] | None:
         """Do it, write the result, tell."""
         if self.request is None:
             self.log.info("The form asks for nothing here.")
@@ -75,7 +80,7 @@ class DrystoneStepOperator(BaseOperator):
             raise result_failure(result)
         summary = summarize(result, key)
         instance.xcom_push(key=RESULT_XCOM, value=summary)
-        return summary
+        return mapped_batches(result) if self.plans else summary
 
 
 def author_of(context: Mapping[str, Any]) -> str:

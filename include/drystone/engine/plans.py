@@ -18,14 +18,21 @@ def keep_plan(bucket: Bucket, plan: Plan) -> str:
     return key
 
 
-def read_plan(bucket: Bucket, key: str) -> Plan:
-    """Return the plan under `key`; raise UsageError if there is none, InputError if it cannot be read."""
+def read_plan(bucket: Bucket, key: str, digest: str | None = None) -> Plan:
+    """Return the plan under `key`; raise UsageError if there is none, InputError if it cannot be read.
+
+    With `digest`, what it was when it was shown, UsageError if it is another one now.
+    """
     try:
-        return Plan.model_validate_json(bucket.get(key))
+        plan = Plan.model_validate_json(bucket.get(key))
     except ObjectMissingError:
         raise UsageError(f"there is no plan {key}.", "Plan again.") from None
     except ValidationError as error:
         raise InputError(f"plan {key} cannot be read: {error.errors()[0]['msg']}.", "Plan again.") from None
+    if digest not in {None, plan.digest}:
+        msg = f"plan {key} is not the one that was shown: its digest is {plan.digest}."
+        raise UsageError(msg, "Plan again.")
+    return plan
 
 
 def batch_of(plan: Plan, number: int) -> list[Action]:

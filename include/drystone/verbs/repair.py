@@ -12,7 +12,6 @@ from drystone.engine.outcome import Outcome
 from drystone.engine.plans import batches_of, keep_plan, read_plan
 from drystone.engine.repair import Uploader, carry_out, plan_repair
 from drystone.engine.report import plan_lines
-from drystone.errors import UsageError
 from drystone.jobs import RepairRequest
 
 
@@ -29,10 +28,7 @@ def run(job: Job, request: RepairRequest, base: Path, upload: Uploader) -> Outco
             return Outcome(summary=summary, report=report)
         key = keep_plan(job.bucket, plan)
         return Outcome(summary=summary | {"digest": plan.digest}, plan_key=key, batches=batches_of(plan), report=report)
-    plan = read_plan(job.bucket, request.plan_key)
-    if request.digest not in {None, plan.digest}:
-        msg = f"plan {request.plan_key} is not the one that was shown: its digest is {plan.digest}."
-        raise UsageError(msg, "Plan again.")
+    plan = read_plan(job.bucket, request.plan_key, request.digest)
     if job.dry_run:
         return Outcome(summary={"actions": len(plan.batches[request.batch])}, report=plan_lines(plan))
     job.coordination.begin(job.run)
