@@ -39,6 +39,33 @@ def test_what_alone_tells_that_rows_are_expired_outlives_who_names_them() -> Non
     assert shelf.names(mark.ulid for mark in shelf.marks().marks) == {"a"}
 
 
+def test_an_expired_root_outlives_half_its_replacement() -> None:
+    """A repair that died between two blocks is no damage when the root has expired: its block goes after the half."""
+    shelf = Shelf()
+    shelf.add("a", age=9 * DAY)
+    shelf.add("c", members=2, there=[0], retires=shelf.pair("a", "c"), age=8 * DAY)
+    shelf.expire(1)
+    assert shelf.timeline().damage == ()
+    assert shelf.names(mark.ulid for mark in shelf.marks().marks) == set(shelf.names(shelf.blocks("c")))
+    del shelf.folders[shelf.blocks("c")[0]]
+    assert shelf.names(mark.ulid for mark in shelf.marks().marks) == {"a"}
+
+
+def test_half_a_deletion_of_an_expired_upload_goes_on() -> None:
+    """A remover that died between the blocks of a group leaves no damage, and the next one deletes what is left."""
+    shelf = Shelf()
+    shelf.add("a", members=2, age=9 * DAY)
+    shelf.expire(1)
+    marked = shelf.marks().marks
+    assert {mark.reason for mark in marked} == {"expired"}
+    shelf.mark("a", details=marked[0].reason)
+    shelf.now += DAY
+    del shelf.folders[marked[0].ulid]
+    assert shelf.timeline().damage == ()
+    assert shelf.marks().unmarks == ()
+    assert [delete.ulid for delete in shelf.sweep().deletes] == [marked[1].ulid]
+
+
 def reupload(shelf: Shelf, root: str, uploaded: frozenset[str] = frozenset()) -> Plan:
     """Plan to upload a file in place of a source."""
     sight = Sight(shelf.snapshot(), shelf.timeline(), shelf.times)

@@ -152,6 +152,22 @@ def test_a_source_that_is_replaced_during_a_read(tmp_path: Path) -> None:
     assert [row["count"] for row in values_of(found)] == [row["count"] for row in values_of(seen(tables(0, 1, 2, 3)))]
 
 
+def test_what_a_block_had_left_out_is_read_from_what_replaces_it(tmp_path: Path) -> None:
+    """A second look does not take a source for read that a merge had dropped as replaced: its replacement is read."""
+    lake = four(tmp_path)
+    replace(lake, "a", "a2", rows(7))
+    lake.given["a"] = lake.given["a"].slice(0, 0)
+    extension = lake.blocks["a2"].drystone
+    assert extension is not None
+    lake.merge("f", "a", "b", retires=extension.retires)
+
+    def merge() -> None:
+        lake.merge("g", "c", "d")
+
+    found = seen(drystone.scan(vanishing(lake, "c", merge), STREAM))
+    assert values_of(found) == values_of(seen(tables(1, 2, 3, 7)))
+
+
 def values_of(found: Seen) -> Seen:
     """Return rows sorted by their number."""
     return sorted(found, key=lambda row: row["count"])

@@ -553,6 +553,17 @@ def test_a_missing_member_is_not_taken_for_expired() -> None:
     assert damaged(stream) == {"A2"}
 
 
+def test_half_a_deletion_of_what_has_expired_is_no_damage() -> None:
+    """An uploaded group of two chunks goes block by block: the mark that is left tells what the other was."""
+    stream = Stream()
+    stream.uploads("A")
+    replaces_in_two(stream, "A2", "A", Output(size=2))
+    stream.deletes("A")
+    stream.expires(BEGIN + DAY)
+    stream.history.blocks = [replace(block, expired=True) for block in stream.history.blocks[1:]]
+    assert damaged(stream) == set()
+
+
 def test_an_expired_block_that_cannot_be_read_tells_what_is_expired() -> None:
     """A crashed compaction is no damage where what it names has expired, whether that is whole or not."""
     stream = Stream()

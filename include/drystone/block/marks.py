@@ -12,6 +12,8 @@ from drystone.errors import UnreadableBlockError
 DELETION_MARK = "deletion-mark.json"
 NO_COMPACT_MARK = "no-compact-mark.json"
 NO_DOWNSAMPLE_MARK = "no-downsample-mark.json"
+EXPIRED = "expired"
+"""What the deletion mark of a block says whose group had expired, every row of it."""
 MARKS = frozenset({DELETION_MARK, NO_COMPACT_MARK, NO_DOWNSAMPLE_MARK})
 
 

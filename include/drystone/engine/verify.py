@@ -14,6 +14,7 @@ from functools import partial
 from drystone.block import keys
 from drystone.block.edits import Expire
 from drystone.block.folder import Folder
+from drystone.block.marks import EXPIRED
 from drystone.block.meta import META_FILE
 from drystone.block.states import State, Times
 from drystone.bucket.protocol import Bucket
@@ -153,7 +154,7 @@ def _check_owners(snapshot: Snapshot, timeline: Timeline) -> Iterator[Finding]:
     for visible in timeline.visible.values():
         owners.update((realm_of(visible.group), source) for source in visible.group.sources - visible.excluded)
     for group in ready:
-        if timeline.out.get(group.id) == "expired":
+        if timeline.out.get(group.id) == EXPIRED:
             continue
         realm = realm_of(group)
         wrong = [source for source in sorted(group.sources - gone) if owners[realm, source] != 1]

@@ -8,10 +8,12 @@ from itertools import chain
 
 from drystone import ulids
 from drystone.block.folder import Folder
+from drystone.block.marks import EXPIRED
 from drystone.block.states import State, Times, state
 from drystone.plan.model import Delete, Mark, Plan, Skip, Unmark
 from drystone.plan.support import Support
 from drystone.timeline.blocks import block_of
+from drystone.timeline.groups import Group
 from drystone.timeline.pending import Expiry, expiry_of
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.timeline import Timeline, resolve
@@ -59,13 +61,13 @@ def _covered(timeline: Timeline, support: Support) -> Iterator[tuple[str, Justif
 
 
 def _out(timeline: Timeline, support: Support) -> Iterator[tuple[str, Justification]]:
-    unsettled = frozenset[str]().union(*(group.sources for group in timeline.incomplete.values()))
+    unsettled = frozenset[str]().union(*map(_named_by, timeline.incomplete.values()))
     for name, reason in timeline.out.items():
         group = timeline.groups[name]
         # Nobody could tell any more that these rows are expired, and not lost with what is missing of that group.
-        if reason == "expired" and not unsettled.isdisjoint(group.sources):
+        if reason == EXPIRED and not unsettled.isdisjoint(group.sources):
             continue
-        needs = () if reason == "expired" else support.sources(group, group.sources)
+        needs = () if reason == EXPIRED else support.sources(group, group.sources)
         if needs is not None and not support.keeps_replaced_away(group):
             yield name, Justification(reason, needs)
 
@@ -87,9 +89,14 @@ def _incomplete(
 
 
 def sources_in_doubt(timeline: Timeline, expiry: Expiry) -> frozenset[str]:
-    """Return the sources of groups that lack members, and have not expired as a whole: what tells of them must stay."""
+    """Return what groups name that lack members, and have not expired as a whole: what tells of it must stay."""
     lacking = (group for group in timeline.incomplete.values() if not expiry.takes_all_of(group))
-    return frozenset[str]().union(*(group.sources for group in lacking))
+    return frozenset[str]().union(*map(_named_by, lacking))
+
+
+def _named_by(group: Group) -> frozenset[str]:
+    """Return the group's sources, and what they replace: half a replacement is no damage while its root is known."""
+    return group.sources.union(pair.root for pair in group.retires)
 
 
 def plan_marks(snapshot: Snapshot, timeline: Timeline, times: Times, plan_id: str) -> Plan:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from drystone.block.marks import EXPIRED
 from drystone.block.meta import Replacement
 from drystone.timeline.blocks import NO_REPLACEMENTS
 from drystone.timeline.cover import Realm, realm_of
@@ -31,7 +32,7 @@ class Support:
         self._expired = frozenset(
             (realm_of(timeline.groups[name]), source)
             for name, reason in timeline.out.items()
-            if reason == "expired"
+            if reason == EXPIRED
             for source in timeline.groups[name].sources
         )
         expiry = expiry_of(snapshot.edits)

@@ -123,7 +123,8 @@ def _read(
             raise _VanishedError(read.ulid) from None
         last = position + 1 == len(reads) or reads[position + 1].group.id != read.group.id
         if last:
-            done.update(read.group.sources - read.excluded)
+            # Not what it left out when it was written: what stands for that is still to be read.
+            done.update(read.group.sources - read.excluded - view.timeline.gone.sources)
 
 
 def _replacing(view: View, done: set[str]) -> set[str]:

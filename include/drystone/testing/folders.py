@@ -80,9 +80,9 @@ def meta_of(block: Block, chunk_bytes: int = 0) -> Meta:
     )
 
 
-def marked(folder: Folder, since: int, *, as_block: str = "") -> Folder:
+def marked(folder: Folder, since: int, *, as_block: str = "", details: str = "test") -> Folder:
     """Return the folder with a deletion mark that was set at `since` (ms), as that of another block if one is named."""
-    mark = DeletionMark(id=as_block or folder.ulid, details="test", deletion_time=since // 1000)
+    mark = DeletionMark(id=as_block or folder.ulid, details=details, deletion_time=since // 1000)
     return replace(folder, files={**folder.files, DELETION_MARK: FileFacts(100, since)}, mark=mark)
 
 

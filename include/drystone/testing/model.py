@@ -111,7 +111,10 @@ class _Model:
 
     def _expired(self, group: _Group) -> bool:
         known = (
-            group.complete or group.any.level > 1 or len({b.group_index for b in group.blocks}) == group.any.group_size
+            group.complete
+            or group.any.level > 1
+            or len({b.group_index for b in group.blocks}) == group.any.group_size
+            or any(block.expired for block in group.blocks)
         )
         end = group.end if group.complete else max(block.max_time for block in group.blocks)
         return known and any(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from drystone import ulids
 from drystone.block.chunks import Granularity
 from drystone.block.folder import Folder
+from drystone.block.marks import EXPIRED
 from drystone.block.meta import META_FILE, Replacement
 
 NONE: frozenset[str] = frozenset()
@@ -17,7 +18,8 @@ NO_REPLACEMENTS: frozenset[Replacement] = frozenset()
 class Block:
     """One block whose meta.json can be read. Times are ms since the epoch; rows lie in [min_time, max_time).
 
-    `touched` is the later of the ULID's time and meta.json's last-modified: syncDelay counts from there.
+    `touched` is the later of the ULID's time and meta.json's last-modified: syncDelay counts from there. `expired`: its
+    mark says that every row of its group was expired, which the others may no longer be there to tell.
     """
 
     ulid: str
@@ -39,6 +41,7 @@ class Block:
     level: int = 1
     rows: int = 0
     size: int = 0
+    expired: bool = False
 
     def ready(self, now: int, sync_delay: int) -> bool:
         """Tell whether readers may rely on the block at `now`."""
@@ -72,4 +75,5 @@ def block_of(folder: Folder) -> Block | None:
         level=meta.compaction.level,
         rows=meta.stats.num_samples,
         size=folder.size,
+        expired=folder.mark is not None and folder.mark.details == EXPIRED,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from drystone import ulids
 from drystone.block.folder import Folder
+from drystone.block.marks import EXPIRED
 from drystone.block.meta import META_FILE
 from drystone.block.states import State, Times
 from drystone.timeline.groups import Group
@@ -15,7 +16,7 @@ from drystone.timeline.timeline import Timeline
 _OUT = {
     "retired": "all its sources were retired by an edit",
     "replaced": "all its sources were replaced",
-    "expired": "all its rows are expired by an edit",
+    EXPIRED: "all its rows are expired by an edit",
 }
 
 

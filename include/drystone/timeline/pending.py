@@ -41,8 +41,9 @@ class Expiry:
         before = self.before(group.pattern.resolution)
         if group.complete:
             return group.max_time <= before
-        # Every block of a compaction has the range of the whole group; those of an upload each have their own.
-        known = group.was_whole or group.pattern.level > 1
+        # Every block of a compaction has the range of the whole group; those of an upload each have their own, and only
+        # the mark of one tells what the others were.
+        known = group.was_whole or group.pattern.level > 1 or any(block.expired for block in group.blocks)
         return known and max(block.max_time for block in group.blocks) <= before
 
 

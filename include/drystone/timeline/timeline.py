@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from drystone.block.edits import Edit
+from drystone.block.marks import EXPIRED
 from drystone.block.meta import Replacement
 from drystone.block.states import State, Times, state
 from drystone.timeline.blocks import Block, block_of
@@ -93,7 +94,7 @@ def resolve_blocks(
 
     gone = find_gone(ready, edits)
     expiry = expiry_of(edits)
-    expired = {group.id: "expired" for group in ready if expiry.takes_all_of(group)} if expiry else {}
+    expired = {group.id: EXPIRED for group in ready if expiry.takes_all_of(group)} if expiry else {}
     covering = cover((group for group in ready if group.id not in expired), gone.sources)
     out = expired | {group.id: _why_out(group, gone) for group in covering.out}
     fresh = at - times.sync_delay

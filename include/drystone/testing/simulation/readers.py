@@ -91,11 +91,12 @@ def _judge(world: World, client: Client, reading: Read, error: DrystoneError) ->
     now = world.scheduler.now
     late = now > reading.began + world.truth.read_timeout
     overdue = late and not reading.pinned
+    robbed = world.truth.struck >= reading.began or world.truth.may_see_damage(reading.began)
     if isinstance(error, DamagedStreamError):
-        if overdue or world.truth.may_see_damage(reading.began):
+        if overdue or robbed:
             world.around.tally["reads told of damage" if not overdue else "reads out of time"] += 1
             return
-    elif isinstance(error, BucketError) and (late or client.bucket.faults or world.times.max_lag):
+    elif isinstance(error, BucketError) and (late or client.bucket.faults or world.times.max_lag or robbed):
         world.around.tally["reads that failed"] += 1
         return
     raise BrokenInvariantError(f"1: {reading.name} could not read: {error}")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from drystone.block import keys
+from drystone.block.meta import META_FILE
 from drystone.block.predicates import Comparison
 from drystone.engine.job import Job
 from drystone.engine.outcome import Outcome
@@ -72,8 +73,7 @@ def lose_and_restore(actor: Actor) -> None:
         return
     key, raw = _lose_a_chunk(world, ulid)
     actor.wait(2 * HOUR, 5 * HOUR)
-    if ulid in world.truth.blocks and world.truth.blocks[ulid].wanted is not None:
-        LaggingBucket(world.true_bucket, world.lag, ACCIDENT).create(key, raw)
+    _put_back(world, key, raw)
 
 
 def lose_while_they_sleep(actor: Actor) -> None:
@@ -93,7 +93,7 @@ def lose_while_they_sleep(actor: Actor) -> None:
         if covers:
             key, raw = _lose_a_chunk(world, world.choices.pick(covers))
             actor.wait(2 * HOUR, 5 * HOUR)
-            LaggingBucket(world.true_bucket, world.lag, ACCIDENT).create(key, raw)
+            _put_back(world, key, raw)
             return
 
 
@@ -200,11 +200,18 @@ def _has_rows(block: TrueBlock) -> bool:
 
 def _lose_a_chunk(world: World, ulid: str) -> tuple[str, bytes]:
     bucket = LaggingBucket(world.true_bucket, world.lag, ACCIDENT)
-    key = next(item.key for item in bucket.list(keys.block(STREAM, ulid, "chunks/")))
+    key = next(item.key for item in world.true_bucket.list(keys.block(STREAM, ulid, "chunks/")))
     raw = world.true_bucket.get(key)
     bucket.delete([key])
     world.around.tally["accidents"] += bool(world.truth.lost)
     return key, raw
+
+
+def _put_back(world: World, key: str, raw: bytes) -> None:
+    """Put a file back, unless the block has been given up meanwhile."""
+    ulid, _ = keys.parse_block(key, STREAM) or ("", "")
+    if ulid in world.truth.blocks and META_FILE in world.truth.blocks[ulid].files:
+        LaggingBucket(world.true_bucket, world.lag, ACCIDENT).create(key, raw)
 
 
 def _back_up(world: World, blocks: Iterable[str]) -> None:

@@ -49,7 +49,7 @@ class Truth:
         self.settled: dict[str, int] = {}
         self.possible: dict[str, int] = {}
         self.lost: dict[str, int] = {}
-        self.healed = -(1 << 62)
+        self.healed = self.struck = -(1 << 62)
         self.maimed: set[str] = set()
         self.reads: list[Read] = []
         self.completed: set[str] = set()
@@ -239,7 +239,7 @@ class Truth:
         del block.files[name]
         self._forget_if_empty(block)
         if change.by == ACCIDENT:
-            block.struck = change.time
+            block.struck = self.struck = change.time
             read = {source for source in block.sources if not self.replaced(source, change.time)}
             held = {source for source in read if self.holders(source, change.time)}
             self._lose(read - held, change.time)
