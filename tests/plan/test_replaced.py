@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shelf import DAY, FIRST, NOW, TIMES, Shelf
+from shelf import DAY, FIRST, HOUR, NOW, TIMES, Shelf
 
 from drystone import ulids
 from drystone.plan.model import Plan
@@ -54,12 +54,12 @@ def test_an_expired_root_outlives_half_its_replacement() -> None:
 def test_half_a_deletion_of_an_expired_upload_goes_on() -> None:
     """A remover that died between the blocks of a group leaves no damage, and the next one deletes what is left."""
     shelf = Shelf()
-    shelf.add("a", members=2, age=9 * DAY)
+    shelf.add("a", members=2, age=HOUR)
     shelf.expire(1)
     marked = shelf.marks().marks
     assert {mark.reason for mark in marked} == {"expired"}
     shelf.mark("a", details=marked[0].reason)
-    shelf.now += DAY
+    shelf.now += HOUR
     del shelf.folders[marked[0].ulid]
     assert shelf.timeline().damage == ()
     assert shelf.marks().unmarks == ()

@@ -78,14 +78,15 @@ def _incomplete(
     expiry = expiry_of(snapshot.edits)
     named = sources_in_doubt(timeline, expiry)
     for name, group in timeline.incomplete.items():
-        if group.touched + times.group_timeout > timeline.at:
+        if group.touched + times.group_timeout > timeline.at and not group.was_expired:
             continue
         over = expiry.takes_all_of(group)
         if over and not named.isdisjoint(group.sources):
             continue  # As in `_out`: it alone tells that what the other misses is expired.
         needs = () if over else support.sources(group, group.sources)
         if needs is not None:
-            yield name, Justification(f"incomplete group {name}, older than group_timeout", needs)
+            why = EXPIRED if group.was_expired else f"incomplete group {name}, older than group_timeout"
+            yield name, Justification(why, needs)
 
 
 def sources_in_doubt(timeline: Timeline, expiry: Expiry) -> frozenset[str]:

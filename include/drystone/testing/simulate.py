@@ -15,6 +15,8 @@ from drystone.testing.simulation.plants import PLANTS, planted
 from drystone.testing.simulation.shrink import shrink
 from drystone.testing.simulation.summary import Summary
 
+_OFTEN = 250
+"""After so many lives it says how far it is."""
 _BEGIN, _END = "<!-- simulation: plants -->", "<!-- /simulation -->"
 
 
@@ -80,6 +82,8 @@ def _many(options: argparse.Namespace) -> int:
     seeds = range(options.first, options.first + options.seeds)
     for lived in _lives(seeds, options.plant, options.hours, options.processes):
         summary.add(lived)
+        if summary.lives % _OFTEN == 0 and summary.lives < len(seeds):
+            _say(f"{summary.lives:,} of {len(seeds):,} lives, {len(summary.failed)} failed.")
         if lived.failure:
             _say(f"{lived.failure}\n  {command(lived, options.plant, options.hours)}")
     for line in summary.lines():

@@ -58,6 +58,11 @@ class Group:
         return self.complete or len({block.group_index for block in self.blocks}) == self.pattern.group_size
 
     @property
+    def was_expired(self) -> bool:
+        """Whether a mark says that every row of the group was expired: what lacks has been deleted, and is not lost."""
+        return any(block.expired for block in self.blocks)
+
+    @property
     def min_time(self) -> int:
         """Start of the time range."""
         blocks = self.members or self.others

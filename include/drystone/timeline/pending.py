@@ -43,7 +43,7 @@ class Expiry:
             return group.max_time <= before
         # Every block of a compaction has the range of the whole group; those of an upload each have their own, and only
         # the mark of one tells what the others were.
-        known = group.was_whole or group.pattern.level > 1 or any(block.expired for block in group.blocks)
+        known = group.was_whole or group.pattern.level > 1 or group.was_expired
         return known and max(block.max_time for block in group.blocks) <= before
 
 
