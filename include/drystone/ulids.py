@@ -14,6 +14,7 @@ _TO_BASE_32 = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 _TIME_CHARS = 10
 _CANONICAL = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _RANDOM_BYTES = 10
+_ORDER_BYTES = 6 + 3
 
 Entropy = Callable[[int], bytes]
 """A function that returns as many random bytes as it is asked for."""
@@ -41,6 +42,16 @@ def derive(time_ms: int, *parts: str) -> str:
         digest.update(len(raw).to_bytes(8, "big"))
         digest.update(raw)
     return _join(time_ms, digest.digest()[:_RANDOM_BYTES])
+
+
+def derive_from(parent: str, *parts: str) -> str:
+    """Return the one ULID that stands for `parts` under a ULID, and that sorts to those of other ones as that does.
+
+    So two plans of one millisecond decide about all sources alike: the greater one's ids are all greater. (Their order
+    is told by three of its random bytes; seven are left to tell parts apart.)
+    """
+    own = to_bytes(derive(time_of(parent), parent, *parts))
+    return from_bytes(to_bytes(parent)[:_ORDER_BYTES] + own[_ORDER_BYTES:])
 
 
 def time_of(ulid: str) -> int:

@@ -179,7 +179,7 @@ class Backfill:
         return [each for each in plans if each.plan.key == action.ingest]
 
     def _task(self, plan: Plan, action: Refill, found: Committed, here: Mapping[tuple[str, int], int]) -> RefillTask:
-        named = (f"{plan.id}-{action.key}", plan.created)
+        named = (plan.id, action.key)
         first = here.get((action.topic_id, action.partition))
         main, dead = (
             self._stream(name, roots_of(found.plan, found.slices.slices, name, self._sources[name], late, named))

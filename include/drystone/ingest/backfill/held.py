@@ -40,10 +40,6 @@ class Held:
     offsets: Offsets
     roots: NDArray[np.int32]
 
-    def __contains__(self, root: int) -> bool:
-        """Tell whether the root at this position has any row."""
-        return bool((self.roots == root).any())
-
     def roots_of(self, offsets: Offsets) -> NDArray[np.int32]:
         """Return the root of each of these offsets, -1 for one that none holds."""
         if not len(self.offsets):

@@ -7,7 +7,7 @@ the other one, so that a message is for a while in both, and never in none.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -90,7 +90,8 @@ class RefillOutput:
 def refill(task: RefillTask) -> RefillOutput:
     """Do one plan anew; never raises for what is wrong with it. What was done before is passed over."""
     try:
-        if all(root.done for stream in (task.main, task.dead) for root in stream.roots if not root.late):
+        roots = [root for stream in (task.main, task.dead) for root in stream.roots]
+        if all(root.done for root in roots) or not any(root.known for root in roots):
             return RefillOutput(task.key)
         with tempfile.TemporaryDirectory(prefix="drystone-") as name:
             return _refill(task, Path(name))
@@ -125,11 +126,11 @@ def _refill(task: RefillTask, folder: Path) -> RefillOutput:
     blocks: list[tuple[str, str, str]] = []
     text, retryable = "", False
     try:
-        for stream, root in _order(streams):
+        for stream, root in _order(streams, found):
             name = stream.target.stream
             slots = found.get((name, root.source), [])
-            if not root.late and stream.roots.index(root) not in held[name]:
-                continue  # It has no row (any more): there is nothing to replace.
+            if not root.late and not root.known:
+                continue  # Away for good, or not to be seen yet: then an empty block would take its rows away.
             for ulid in _replace(task, stream, root, slots, spools, folder):
                 blocks.append((name, ulid, root.current))  # noqa: PERF401 - what was uploaded is told, whatever follows
     except Exception as error:  # noqa: BLE001 - each source is replaced by itself: what is uploaded is told and stays
@@ -187,28 +188,39 @@ def _group(task: RefillTask) -> str:
     return rules.consumer_group or f"drystone.{task.plan.stream}.{task.plan.generation}"
 
 
-def _order(streams: Sequence[Stream]) -> Iterator[tuple[Stream, Root]]:
-    """Yield the sources in the order in which they are replaced: first those that messages come to."""
-    for late in (True, False):
-        for stream in streams:
-            yield from ((stream, root) for root in stream.roots if root.late == late)
+def _order(
+    streams: Sequence[Stream], found: Mapping[tuple[str, str], Sequence[Slot]]
+) -> Iterator[tuple[Stream, Root]]:
+    """Yield the sources in the order in which they are replaced: first those that messages come to.
+
+    Last those that none comes to: what another backfill has moved there is for a while in both, and not in none.
+    """
+
+    def turn(each: tuple[Stream, Root]) -> int:
+        stream, root = each
+        if not root.late:
+            return 1
+        return 0 if found.get((stream.target.stream, root.source)) else 2
+
+    yield from sorted(((stream, root) for stream in streams for root in stream.roots), key=turn)
 
 
 def _replace(
     task: RefillTask, stream: Stream, root: Root, slots: Sequence[Slot], spools: Spools, folder: Path
 ) -> Iterator[str]:
     """Upload what is to stand for a source: a group of a block for each chunk, or an empty block; yield the ULIDs."""
-    if root.done or (root.late and not slots):
+    if root.done:
         return
-    if root.late and not root.there:
+    if root.late and slots and not root.there:
         # What is replaced must be there: else half a replacement would be taken for rows that have got lost.
         yield _upload(task, stream.target, _Part(root.source), folder)
     group = ulids.new(task.clock())
+    at_once = root.late and bool(slots)
     for index, slot in enumerate(slots or [None]):
         own = Group(id=group, size=len(slots), index=index) if len(slots) > 1 else None
         rows = iter(()) if slot is None else spools.take(slot)
         start = None if slot is None else slot.chunk_start
-        yield _upload(task, stream.target, _Part(root.by, rows, start, own, root.retires, at_once=root.late), folder)
+        yield _upload(task, stream.target, _Part(root.by, rows, start, own, root.retires, at_once=at_once), folder)
 
 
 @dataclass(frozen=True, slots=True)

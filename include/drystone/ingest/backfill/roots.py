@@ -4,6 +4,10 @@ Each source is replaced by itself, so that each shows as a whole: the messages t
 What goes over from the dead letters to the stream, or back, goes to a source of its own (see `late_root`), another one
 for each backfill. That one only gets messages, so it can be uploaded before any other one loses some; from then on it
 is a source like the others. Of several backfills of one source the newest one's rows count.
+
+A backfill does this for every source of the plan, also where nothing comes of it: then an empty block says so. Only so
+do all messages lie where the newest backfill has put them, whatever another one uploads that does not see it. See
+docs/decisions/016-a-backfill-replaces-every-source.md.
 """
 
 from __future__ import annotations
@@ -36,6 +40,11 @@ class Root:
     there: bool
     done: bool
 
+    @property
+    def known(self) -> bool:
+        """Whether anything tells of the source: one that nobody has seen may be there all the same."""
+        return self.there or self.current != self.source
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -64,29 +73,29 @@ class Sources:
 
 
 def roots_of(
-    plan: IngestPlan, slices: Iterable[Slice], stream: str, found: Sources, late: int, named: tuple[str, int]
+    plan: IngestPlan, slices: Iterable[Slice], stream: str, found: Sources, late: int, named: tuple[str, str]
 ) -> list[Root]:
     """Return the sources of a plan in a stream, less what was retired, the one of what comes over last.
 
-    `late`: how many sources had come there by backfills when this one was planned. `named`: the action's key, and the
-    time of its plan (ms); the ids of the new sources follow from both. Raises UsageError if another backfill has moved
-    messages since, HeldError while rows of a source are not ready to be read, InputError for a newer source.
+    `late`: how many sources had come there by backfills when this one was planned. `named`: the id of the backfill's
+    plan, by which the newest of several is told, and the action's key; the ids of the new sources follow from both.
+    Raises UsageError if another backfill has been at the plan since, HeldError while rows of a source are not ready to
+    be read, InputError for a newer source.
     """
     own = [part.source for part in slices if part.stream == stream]
     own += [late_root(plan, stream, number) for number in range(late)]
     fresh = _root(stream, late_root(plan, stream, late), found, named, late=True)
     if any(pair.root == fresh.source and pair.by != fresh.by for pair in found.told):
-        raise UsageError(f"another backfill of {plan} has moved messages since this one was planned.", "Plan again.")
+        raise UsageError(f"another backfill of {plan} was carried out since this one was planned.", "Plan again.")
     gone = found.timeline.gone
     kept = [source for source in own if gone.retired.isdisjoint(gone.family([source]))]
     return [*(_root(stream, source, found, named, late=False) for source in kept), fresh]
 
 
-def _root(stream: str, source: str, found: Sources, named: tuple[str, int], *, late: bool) -> Root:
-    key, now = named
+def _root(stream: str, source: str, found: Sources, named: tuple[str, str], *, late: bool) -> Root:
     gone = found.timeline.gone
     current = gone.replaced.get(source, source)
-    by = ulids.derive(now, "backfill", key, stream, source)
+    by = ulids.derive_from(named[0], "backfill", named[1], stream, source)
     # Nothing is replaced by what comes over: of that source there are no rows.
     _check_ready(stream, (source,) if late else (source, current), by, found)
     if by < current:
