@@ -188,9 +188,7 @@ def _group(task: RefillTask) -> str:
     return rules.consumer_group or f"drystone.{task.plan.stream}.{task.plan.generation}"
 
 
-def _order(
-    streams: Sequence[Stream], found: Mapping[tuple[str, str], Sequence[Slot]]
-) -> Iterator[tuple[Stream, Root]]:
+def _order(streams: Sequence[Stream], found: Mapping[tuple[str, str], Sequence[Slot]]) -> Iterator[tuple[Stream, Root]]:
     """Yield the sources in the order in which they are replaced: first those that messages come to.
 
     Last those that none comes to: what another backfill has moved there is for a while in both, and not in none.
