@@ -24,7 +24,7 @@ from drystone.bucket.probed import ProbeReport
 from drystone.cli.app import app
 from drystone.config.schema import json_schema
 from drystone.ingest.export.records import ExportDone, ExportHead, ExportPlan, ExportRecord
-from drystone.ingest.files import FileDone, FilePlan
+from drystone.ingest.files import FileDone, FilePlan, FileSources
 from drystone.ingest.kafka.plans import Done, Head, Root, Slices
 from drystone.ingest.kafka.plans import Plan as KafkaPlan
 from drystone.jobs import JobResult
@@ -54,6 +54,7 @@ FORMATS: dict[str, type[BaseModel]] = {
     "edit-expire": Expire,
     "receipt": Receipt,
     "file-plan": FilePlan,
+    "file-sources": FileSources,
     "file-done": FileDone,
     "kafka-root": Root,
     "kafka-plan": KafkaPlan,

@@ -21,9 +21,10 @@ from drystone.ingest.files import (
     commit,
     find_files,
     is_done,
-    plan_file,
-    read_plan,
+    read,
 )
+from drystone.ingest.planning import FilePlanner
+from drystone.timeline.gone import find_gone
 
 NOW = 1_700_000_000_000
 STREAM = "events"
@@ -97,7 +98,14 @@ def bucket(request: pytest.FixtureRequest) -> MemoryBucket:
 
 def plan(bucket: MemoryBucket | LocalBucket | Spy, path: Path, now: int = NOW, generation: int = 0) -> PlannedFile:
     """Plan a file below its folder's folder."""
-    return plan_file(bucket, STREAM, generation, path, path.parent.parent, now)
+    return plan_below(path.parent.parent, bucket, path, now, generation)
+
+
+def plan_below(
+    base: Path, bucket: MemoryBucket | LocalBucket | Spy, path: Path, now: int = NOW, generation: int = 0
+) -> PlannedFile:
+    """Plan a file of a stream whose configuration lies in `base`."""
+    return FilePlanner(bucket, STREAM, generation, base, "error", lambda: find_gone([], [])).plan(path, now)
 
 
 def test_a_plan_is_made_once(bucket: MemoryBucket, tmp_path: Path) -> None:
@@ -167,13 +175,13 @@ def test_other_content_is_refused(bucket: MemoryBucket, tmp_path: Path) -> None:
 def test_a_file_is_known_by_its_path_below_the_configuration(bucket: MemoryBucket, tmp_path: Path) -> None:
     """A checkout that moves, or is reached by a link, keeps its sources; a file elsewhere has its whole path."""
     touch(tmp_path, "one/in/a.csv", "else.csv")
-    first = plan_file(bucket, STREAM, 0, tmp_path / "one/in/a.csv", tmp_path / "one", NOW)
+    first = plan_below(tmp_path / "one", bucket, tmp_path / "one/in/a.csv", NOW)
     assert first.plan.path == "in/a.csv"
     (tmp_path / "link").symlink_to(tmp_path / "one")
-    assert plan_file(bucket, STREAM, 0, tmp_path / "link/in/a.csv", tmp_path / "link", NOW + 1).plan == first.plan
+    assert plan_below(tmp_path / "link", bucket, tmp_path / "link/in/a.csv", NOW + 1).plan == first.plan
     (tmp_path / "one").rename(tmp_path / "two")
-    assert plan_file(bucket, STREAM, 0, tmp_path / "two/in/a.csv", tmp_path / "two", NOW + 1).plan == first.plan
-    other = plan_file(bucket, STREAM, 0, tmp_path / "else.csv", tmp_path / "two", NOW)
+    assert plan_below(tmp_path / "two", bucket, tmp_path / "two/in/a.csv", NOW + 1).plan == first.plan
+    other = plan_below(tmp_path / "two", bucket, tmp_path / "else.csv", NOW)
     assert other.plan.path == str(tmp_path / "else.csv")
 
 
@@ -230,5 +238,5 @@ def test_a_plan_that_is_none_is_named(bucket: MemoryBucket) -> None:
     """What cannot be read as a plan is an error with its key; no plan at all is None."""
     bucket.put("a", b"{}")
     with pytest.raises(InputError, match="ingest plan a cannot be read: Field required"):
-        read_plan(bucket, "a")
-    assert read_plan(bucket, "b") is None
+        read(bucket, "a", FilePlan)
+    assert read(bucket, "b", FilePlan) is None

@@ -92,7 +92,8 @@ def test_names_of_files_are_only_names(small: Small) -> None:
     assert (refused.ok, refused.retryable) == (False, False)
     assert "takes '[' in a name for a pattern" in refused.error
     (small.folder / "in/a [1].csv").unlink()
-    plans = [ingest.read_plan(small.bucket, key) for key in small.names() if key.endswith(".json") and "/files/" in key]
+    found = (key for key in small.names() if key.endswith(".json") and "/files/" in key)
+    plans = [ingest.read(small.bucket, key, ingest.FilePlan) for key in found]
     assert sorted(plan.path for plan in plans if plan is not None) == sorted(
         f"in/{name}" for name in [*names, "a [1].csv"]
     )

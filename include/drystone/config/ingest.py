@@ -29,6 +29,10 @@ DEAD: Mapping[str, str] = {**POSITION, MESSAGE_TIME: "timestamp", RAW_TIME: "int
 """The columns of dead letters: a message as it came, and why it could not be parsed."""
 
 
+OnChange = Literal["error", "replace", "append"]
+"""What becomes of other content under a path that was ingested before."""
+
+
 class FilesIngest(Section):
     """Rows from files: CSV, JSON lines or Parquet, gzipped or not.
 
@@ -46,6 +50,8 @@ class FilesIngest(Section):
     """Options of Spark's reader for this format, such as `header`."""
     derive: dict[str, str] = Field(default_factory=dict)
     """Columns to add: name and Spark SQL expression over the file's own columns."""
+    on_change: OnChange = "error"
+    """Other content under a path that was ingested before: stops the run, is read in place of the old, or beside it."""
     schedule: str | None = None
     """A cron expression or `@daily` and the like; None: started by hand."""
     start_date: Day = "2024-01-01"

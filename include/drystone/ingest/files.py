@@ -1,4 +1,4 @@
-"""Ingest from files: which files an interval names, and the create-only plan of each.
+"""Ingest from files: which files an interval names, and what is kept of each: its plans, and what became of them.
 
 Source: the design, "Ingest: from files" and "Visibility: source ids are deterministic". A file is known by its path and
 the SHA-256 of its content; its plan fixes the planning time, so every later attempt gives the same source ids.
@@ -7,19 +7,18 @@ the SHA-256 of its content; its plan fixes the planning time, so every later att
 from __future__ import annotations
 
 import glob
-import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from drystone import ulids
-from drystone.block import keys
 from drystone.block.chunks import Chunk
+from drystone.block.meta import Replacement
 from drystone.bucket.protocol import Bucket
 from drystone.errors import InputError, ObjectExistsError, ObjectMissingError, SourceChangedError, UsageError
 
@@ -38,7 +37,12 @@ class _Model(BaseModel):
 
 
 class FilePlan(_Model):
-    """The plan of one file: all that a retry needs. `planned_at` is in ms since the epoch."""
+    """The plan of one content of a file: all that a retry needs. `planned_at` is in ms since the epoch.
+
+    `number`: how many contents were planned under the path before. `replaces`: the sources in whose place this content
+    is read; None if it is read beside all others. `listed`: its sources are written down before any of them is
+    uploaded, so that whoever replaces it knows them all, also those that a run still uploads which was taken for dead.
+    """
 
     stream: str
     path: str
@@ -46,20 +50,55 @@ class FilePlan(_Model):
     size: int
     planned_at: int
     generation: int
+    number: int = 0
+    replaces: tuple[str, ...] | None = None
+    listed: bool = False
 
     def source(self, chunk: Chunk) -> str:
-        """Return the id of the source that is this file's rows in one time chunk."""
+        """Return the id of the source that is this content's rows in one time chunk; all of them, if it replaces."""
+        if self.replaces:
+            return self.substitute
+        more = (str(self.number),) if self.number else ()
         parts = (self.stream, str(self.generation), self.path, self.sha256, chunk.granularity, str(chunk.start))
-        return ulids.derive(self.planned_at, *parts)
+        return ulids.derive(self.planned_at, *parts, *more)
+
+    @property
+    def substitute(self) -> str:
+        """The source of all rows of a content that replaces something."""
+        return self._id("replace", self.planned_at)
+
+    @property
+    def root(self) -> str:
+        """The source, of no rows, that stands for what is replaced where nothing of it was ever uploaded."""
+        return self._id("root", self.planned_at - 1)
+
+    def retires(self, *, with_root: bool = False) -> tuple[Replacement, ...]:
+        """Return which sources are read no more once the rows of this content are."""
+        roots = sorted(self.replaces or ())
+        if not roots:
+            return ()
+        if with_root:
+            roots.append(self.root)
+        return tuple(Replacement(root=root, by=self.substitute) for root in roots)
+
+    def _id(self, what: str, time: int) -> str:
+        return ulids.derive(time, what, self.stream, str(self.generation), self.path, self.sha256, str(self.number))
+
+
+class FileSources(_Model):
+    """The sources of a plan, written down once, before any of them is uploaded; None: the plan is given up."""
+
+    ids: tuple[str, ...] | None
 
 
 class FileDone(_Model):
-    """Says that every source of a file's plan was uploaded: by which run, when, and how many rows."""
+    """Says that every source of a file's plan was uploaded: by which run, when, how many rows, and which sources."""
 
     run: str
     time: int
     rows: int
     sources: int
+    ids: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +138,11 @@ class PlannedFile:
         """The key of the object that says that this file is done."""
         return f"{self.key}.done"
 
+    @property
+    def sources_key(self) -> str:
+        """The key of the object that lists the plan's sources."""
+        return f"{self.key}.sources"
+
 
 def find_files(pattern: str, interval: tuple[datetime, datetime] | None, base: Path) -> list[Path]:
     """Return the files that a glob with strftime codes names, sorted, a relative one below `base`.
@@ -134,42 +178,46 @@ def _moments(codes: list[str], interval: tuple[datetime, datetime]) -> Iterator[
         moment += step
 
 
-def plan_file(bucket: Bucket, stream: str, generation: int, location: Path, base: Path, now: int) -> PlannedFile:
-    """Return the file's plan, made now if it has none yet. Of several runs that plan at once, all get the same.
-
-    The file's name in the plan is its path below `base`, if it lies there. Raises SourceChangedError if the file was
-    planned before with other content, InputError if it cannot be read.
-    """
-    name = _name(location, base.resolve())
-    stamp = FileStamp.of(location)
-    key = keys.file_plans(stream, generation) + hashlib.sha256(name.encode()).hexdigest()[:32]
-    size, digest = _digest(location)
-    mine = FilePlan(stream=stream, path=name, sha256=digest, size=size, planned_at=now, generation=generation)
-    plan = read_plan(bucket, f"{key}.json")
-    if plan is None:
-        try:
-            bucket.create(f"{key}.json", mine.to_json())
-            plan = mine
-        except ObjectExistsError:
-            plan = read_plan(bucket, f"{key}.json")
-    if plan is None:
-        # It is there and cannot be seen yet. Going on with a plan of our own would make other sources of the same rows.
-        raise ObjectMissingError(f"{key}.json")
-    if plan.sha256 != digest:
-        msg = f"{name} was ingested with other content (SHA-256 {plan.sha256[:12]}…, now {digest[:12]}…)."
-        raise SourceChangedError(msg, "Give new content a new name, or put the old content back.")
-    stamp.check(location)
-    return PlannedFile(location, plan, key, stamp)
+_Kept = TypeVar("_Kept", FilePlan, FileSources, FileDone)
 
 
-def read_plan(bucket: Bucket, key: str) -> FilePlan | None:
-    """Return the plan under `key`, or None if there is none; raise InputError if it cannot be read."""
+def read(bucket: Bucket, key: str, model: type[_Kept]) -> _Kept | None:
+    """Return what is kept of a file under `key`, or None if nothing is; raise InputError if it cannot be read."""
     try:
-        return FilePlan.model_validate_json(bucket.get(key))
+        return model.model_validate_json(bucket.get(key))
     except ObjectMissingError:
         return None
     except ValidationError as error:
         raise InputError(f"ingest plan {key} cannot be read: {error.errors()[0]['msg']}.") from None
+
+
+def read_there(bucket: Bucket, key: str, model: type[_Kept]) -> _Kept:
+    """Return what somebody has created under `key`; raise ObjectMissingError if it cannot be seen yet.
+
+    Going on with what one wanted to write there oneself would make other sources of the same rows.
+    """
+    found = read(bucket, key, model)
+    if found is None:
+        raise ObjectMissingError(key)
+    return found
+
+
+def list_sources(bucket: Bucket, file: PlannedFile, ids: Iterable[str]) -> None:
+    """Write down the sources of a plan, once for all runs; nothing of it may be uploaded before.
+
+    Raises SourceChangedError if another run gave the plan up, InputError if the rows lay in other sources before.
+    """
+    mine = FileSources(ids=tuple(sorted(ids)))
+    try:
+        bucket.create(file.sources_key, mine.to_json())
+    except ObjectExistsError:
+        found = read_there(bucket, file.sources_key, FileSources)
+        if found.ids is None:
+            msg = f"{file.plan.path} got other content, and this one was given up."
+            raise SourceChangedError(msg, "Ingest files that are complete.") from None
+        if found != mine:
+            msg = f"the rows of {file.plan.path} lie in other time chunks than when its ingest began."
+            raise InputError(msg, "Put `derive` and `granularity` back until it is done.") from None
 
 
 def is_done(bucket: Bucket, file: PlannedFile) -> bool:
@@ -187,16 +235,3 @@ def commit(bucket: Bucket, file: PlannedFile, done: FileDone) -> None:
         bucket.create(file.done_key, done.to_json())
     except ObjectExistsError:
         return
-
-
-def _name(location: Path, base: Path) -> str:
-    location = location.resolve()
-    return str(location.relative_to(base) if location.is_relative_to(base) else location)
-
-
-def _digest(location: Path) -> tuple[int, str]:
-    try:
-        with location.open("rb") as file:
-            return location.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{location}: {error.strerror}.", "Nothing of it was ingested.") from None

@@ -22,7 +22,7 @@ from drystone.engine.record import keep_schema
 from drystone.engine.schemas import fitting_schema, known_schema
 from drystone.errors import InputError, UsageError
 from drystone.ingest import files as ingest
-from drystone.ingest.blocks import BlockBuilder, BuiltSource, sources_of
+from drystone.ingest.blocks import BlockBuilder, BuiltSource, local_path, prepared, sources_of
 from drystone.ingest.files import PlannedFile
 from drystone.jobs import UploadRequest
 from drystone.rows.arrow_schema import from_arrow, settle
@@ -76,12 +76,24 @@ def _upload(job: JobContext, todo: Sequence[PlannedFile], folders: Collection[Fo
         operation=job.run,
         clock=job.workers.clock,
     )
+    empty: list[BuiltSource] = []
+    if any(file.plan.listed for file in todo):
+        builder = prepared(builder, _chunk_starts(frame))
+        empty = builder.upload_empty()
     order = ["__path", "__chunk", *job.config.sort_key]
     tasks = max(job.workers.parallelism, len(todo))
     shuffled = frame.repartition(tasks, "__path", "__chunk")
     ordered = shuffled.sortWithinPartitions(*(F.col(name).asc_nulls_last() for name in order))
     results = ordered.mapInArrow(builder, "result string").collect()
-    return [BuiltSource.model_validate_json(row["result"]) for row in results]
+    return [*empty, *(BuiltSource.model_validate_json(row["result"]) for row in results)]
+
+
+def _chunk_starts(frame: DataFrame) -> dict[str, set[int]]:
+    """Return by local path in which time chunks (starts, ms) a file's rows lie."""
+    found: dict[str, set[int]] = {}
+    for row in frame.select("__path", "__chunk").distinct().collect():
+        found.setdefault(local_path(row["__path"]), set()).add(row["__chunk"])
+    return found
 
 
 def read_files(job: JobContext, paths: Sequence[Path]) -> tuple[DataFrame, Schema]:
