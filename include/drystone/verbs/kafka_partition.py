@@ -157,6 +157,8 @@ class Share:
             msg = f"plan {plan} was given up by run {held.run}: {held.reason}."
             raise GivenUpError(msg, "What was uploaded of it is retired; the next run goes on.")
         self.position = plan.end
+        # What waited is in blocks; what comes after it is looked at when it is planned.
+        self.waiting = None
         self.done.append((plan, held))
 
     def complete_empty(self, plan: Plan) -> None:
