@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka_world import KafkaWorld, Position
 
 from drystone import ulids
 from drystone.errors import BucketError, KafkaError, UsageError
 from drystone.ingest.backfill.choose import OffsetRange
+from drystone.ingest.kafka import produce as produce_module
 from drystone.ingest.kafka.broker import Broker
 from drystone.ingest.kafka.fetch import fetch
 from drystone.ingest.kafka.lag import lag_of
@@ -275,10 +278,9 @@ def test_messages_are_sent_again_as_they_were(world: KafkaWorld) -> None:
         replace(replay, to=f"{target}-narrow").run()
 
 
-def test_another_try_of_a_replay_sends_nothing_twice(world: KafkaWorld) -> None:
-    """Not after it was sent, and not if the try before still sends: that one fails. Another run sends once more."""
-    _ingested(world)
-    target = f"{world.topic}-once"
+def _tries(world: KafkaWorld, name: str) -> None:
+    """Try a run twice, another run, and a run whose first try still sends; fail if something is sent twice by one."""
+    target = f"{world.topic}-{name}"
     world.broker.create_topic(target, 2)
     request = ReplayRequest(offsets=(f"{world.topic}:0:5-19", f"{world.topic}:1:0-9"), to=target)
     rules = world.loaded.stream("raw").kafka
@@ -300,13 +302,53 @@ def test_another_try_of_a_replay_sends_nothing_twice(world: KafkaWorld) -> None:
 
     def slow() -> Iterator[pa.RecordBatch]:
         yield from batches
-        assert produce(rules, target, batches, "three") == 10
+        assert produce(rules, target, batches, f"{name}-three") == 10
         yield from batches
 
-    with pytest.raises(KafkaError):
-        produce(rules, target, slow(), "three")
-    assert produce(rules, target, batches, "three") == 10
+    with suppress(KafkaError):
+        produce(rules, target, slow(), f"{name}-three")
+    assert produce(rules, target, batches, f"{name}-three") == 10
     assert sent() == 60
+
+
+def test_another_try_of_a_replay_sends_nothing_twice(world: KafkaWorld) -> None:
+    """Not after it was sent, and not if the try before still sends: that one fails. Another run sends once more."""
+    _ingested(world)
+    _tries(world, "once")
+
+
+class _Forgetful(Consumer):  # type: ignore[misc]
+    """Finds no offset of the tries before."""
+
+    def committed(self, partitions: Sequence[TopicPartition], *_: object) -> list[TopicPartition]:
+        """See Consumer."""
+        return [TopicPartition(each.topic, each.partition) for each in partitions]
+
+
+def _unfenced(settings: Mapping[str, object]) -> Producer:
+    return Producer({**settings, "transactional.id": uuid4().hex})
+
+
+_TWICE: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "nobody looks whether it was sent": lambda patch: patch.setattr(produce_module, "Consumer", _Forgetful),
+    "no try keeps others off": lambda patch: patch.setattr(produce_module, "Producer", _unfenced),
+    "each try has a name of its own": lambda patch: patch.setattr(
+        Replay, "_transaction", property(lambda _: f"drystone-replay-{uuid4().hex}")
+    ),
+}
+
+
+def test_a_planted_replay_that_sends_twice_is_seen(world: KafkaWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever part of it is missing."""
+    _ingested(world)
+    for number, (bug, plant) in enumerate(_TWICE.items()):
+        with monkeypatch.context() as patch:
+            plant(patch)
+            try:
+                _tries(world, f"planted-{number}")
+            except AssertionError:
+                continue
+        pytest.fail(f"nobody noticed: {bug}")
 
 
 def test_lag_is_told_by_partition(world: KafkaWorld) -> None:
