@@ -205,7 +205,10 @@ def test_a_backfill_asks_before_it_acts(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_replay_is_asked_for_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of streams that keep messages: one job and its report, dry by default; a form must say which, and where to."""
+    """Of streams that keep messages: one job and its report, dry by default; a form must say which, and where to.
+
+    Not of dead letters that no stream's ingest makes: of these nobody knows where they came from.
+    """
     (tmp_path / "drystone.yaml").write_text(_KAFKA)
     monkeypatch.setenv("DRYSTONE_CONFIG", str(tmp_path / "drystone.yaml"))
     found = DagBag(dag_folder=str(ROOT / "dags" / "drystone_replay.py"))
@@ -254,6 +257,9 @@ streams:
       parser: {format: json}
   dead:
     labels: {stream: dead}
+    ingest: {kind: dead_letters}
+  left:
+    labels: {stream: left}
     ingest: {kind: dead_letters}
 """
 

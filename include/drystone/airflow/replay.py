@@ -13,7 +13,7 @@ from airflow.sdk import DAG, Param, TriggerRule
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.report import ReportOperator
-from drystone.config.ingest import DeadLetters, KafkaIngest
+from drystone.config.ingest import KafkaIngest
 
 DOC = """\
 Sends messages of a backup, or dead letters, into another topic: **replay → report**. Each goes to the partition that it
@@ -25,14 +25,15 @@ However often its task is tried, or cleared, a run sends them once. To send them
 
 
 def dags() -> dict[str, DAG]:
-    """Return the replay DAG of every backup stream and every stream of dead letters, by id."""
-    kept = (each for each in streams() if _keeps_messages(each))
-    return {dag.dag_id: dag for dag in map(build, kept)}
+    """Return the replay DAG of every backup stream and every stream of some stream's dead letters, by id.
 
-
-def _keeps_messages(stream: Stream) -> bool:
-    ingest = stream.config.ingest
-    return isinstance(ingest, DeadLetters) or (isinstance(ingest, KafkaIngest) and ingest.group == "backup")
+    Dead letters of a stream that is not in the file any more have none: nothing says which Kafka they came from.
+    """
+    found = list(streams())
+    kafka = {each.name: each.config.ingest for each in found if isinstance(each.config.ingest, KafkaIngest)}
+    kept = {name for name, ingest in kafka.items() if ingest.group == "backup"}
+    kept |= {ingest.dead_letters for ingest in kafka.values() if ingest.dead_letters is not None}
+    return {dag.dag_id: dag for dag in (build(each) for each in found if each.name in kept)}
 
 
 def form() -> dict[str, Param]:

@@ -44,8 +44,11 @@ def kafka_streams(loaded: Loaded) -> list[KafkaStream]:
 
 def kafka_stream(loaded: Loaded, name: str) -> KafkaStream:
     """Return one of them; raise UsageError if the stream holds no messages of Kafka."""
-    loaded.stream(name)
+    config = loaded.stream(name)
     found = next((each for each in _find(loaded) if each.name == name), None)
+    if found is None and isinstance(config.ingest, DeadLetters):
+        msg = f"stream {name} is named by no stream's ingest.dead_letters: nothing says where its messages came from."
+        raise UsageError(msg, "Add the stream that parses them to the file.")
     if found is None:
         raise UsageError(f"stream {name} holds no messages of Kafka.", "Name one whose ingest.kind is kafka.")
     return found
