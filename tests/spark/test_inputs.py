@@ -153,11 +153,47 @@ def test_one_wrong_file_among_good_ones_stops_the_run(small: Small) -> None:
     assert len(small.rows()) == 8
 
 
-def test_files_with_different_headers_are_not_mixed_up(small: Small) -> None:
-    """CSV files of one run whose columns stand in another order stop the run, rather than swap their values."""
+def test_files_with_different_headers_are_read_together(small: Small) -> None:
+    """CSV files of one run may have their columns in any order, and more than the stream wants, gzipped or not."""
     small.put("a.csv", TWO_ROWS)
-    small.put("b.csv", "time,city,ratio,count\n2013-01-01T09:00:00Z,Oslo,1,2\n")
-    assert_nothing_happened(small, small.job("upload"), "header")
+    small.put("b.csv", "time,city,ratio,count\n2013-01-03T09:00:00Z,Oslo,1,2\n")
+    small.put("c.csv.gz", gzip.compress(b"ratio,more,city,time,count\r\n3,x,Rome,2013-01-03T09:00:00Z,4\r\n"))
+    small.put("d.csv", csv("2013-01-03T09:00:00Z,Bergen,6,5"))
+    result = small.job("upload")
+    assert result.ok, result.error
+    time = datetime(2013, 1, 3, 9, tzinfo=UTC)
+    more = [("Bergen", 6, 5.0), ("Oslo", 2, 1.0), ("Rome", 4, 3.0)]
+    assert small.rows() == [
+        OSLO,
+        LUND,
+        *({"time": time, "city": city, "count": count, "ratio": ratio} for city, count, ratio in more),
+    ]
+
+
+def test_of_files_with_different_headers_the_one_that_does_not_fit_is_named(small: Small) -> None:
+    """A column that one of them lacks stops the run, as it does for one file; so do too few fields."""
+    small.put("a.csv", TWO_ROWS)
+    path = small.put("b.csv", "time,town,ratio,count\n2013-01-01T09:00:00Z,Oslo,1,2\n")
+    assert_nothing_happened(small, small.job("upload"), "b.csv: the input has no column city; it has time, town,")
+    path.unlink()
+    small.put("c.csv", "city,time,ratio,count\nOslo,2013-01-01T09:00:00Z\n")
+    assert_nothing_happened(small, small.job("upload"), "MALFORMED_RECORD")
+
+
+def test_types_are_inferred_from_files_with_different_headers_together(small: Small) -> None:
+    """What is a number in one file and text in another is text as it stands there; numbers are as wide as is needed."""
+    small.configure(schema="infer", time_column="time", sort_key=["time"])
+    small.put("a.csv", "time,code,count\n2013-01-01T09:00:00Z,007,1\n")
+    path = small.put("b.csv", "count,time,code\n3000000000,2013-01-01T10:00:00Z,A7\n")
+    result = small.job("upload")
+    assert result.ok, result.error
+    assert sorted((row["code"], row["count"]) for row in small.rows()) == [("007", 1), ("A7", 3_000_000_000)]
+    path.write_text("count,time\n1,2013-01-01T10:00:00Z\n")
+    small.put("c.csv", "time,code,count\n2013-01-01T09:00:00Z,8,1\n")
+    path.rename(path.with_name("d.csv"))
+    refused = small.job("upload", "again")
+    assert not refused.ok
+    assert "c.csv has columns time, code, count; " in refused.error
 
 
 def test_parquet_files_with_different_columns_are_put_together_by_name(small: Small) -> None:

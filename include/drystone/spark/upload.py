@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
 
 from drystone.block.folder import Folder
@@ -28,15 +28,9 @@ from drystone.jobs import UploadRequest
 from drystone.rows.arrow_schema import from_arrow, settle
 from drystone.spark import kafka
 from drystone.spark.context import JobContext
-from drystone.spark.paths import plain_path
-from drystone.spark.types import ddl, spark_type
+from drystone.spark.reading import load_files
+from drystone.spark.types import spark_type
 from drystone.verbs import upload as verb
-
-_READER_OPTIONS = {
-    "csv": {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"},
-    "json": {"mode": "FAILFAST"},
-    "parquet": {"mergeSchema": "true"},
-}
 
 
 def run(job: JobContext, request: UploadRequest) -> Outcome:
@@ -63,7 +57,7 @@ def _dry_run(found: list[Path]) -> Outcome:
 
 
 def _upload(job: JobContext, todo: Sequence[PlannedFile], folders: Collection[Folder]) -> list[BuiltSource]:
-    frame, schema = _typed(_load(job.spark, job.config, _locations(todo)), job.config, _known(job, folders))
+    frame, schema = _typed(load_files(job.spark, job.config, _locations(todo)), job.config, _known(job, folders))
     builder = BlockBuilder(
         bucket=job.bucket,
         stream=job.stream,
@@ -102,33 +96,11 @@ def read_files(job: JobContext, paths: Sequence[Path]) -> tuple[DataFrame, Schem
     Raises InputError and StreamChangeError as an ingest does.
     """
     folders = job.tracker.observe(job.clock()).folders.values()
-    return _typed(_load(job.spark, job.config, paths), job.config, _known(job, folders))
+    return _typed(load_files(job.spark, job.config, paths), job.config, _known(job, folders))
 
 
 def _locations(files: Sequence[PlannedFile]) -> list[Path]:
     return [file.location for file in files]
-
-
-def _load(spark: SparkSession, config: StreamConfig, paths: Sequence[Path]) -> DataFrame:
-    """Return the files' rows and paths, the file's own columns in their configured types.
-
-    CSV is read as text and cast by name, so that the order of columns does not matter.
-    """
-    rules = config.files
-    reader = spark.read.format(rules.format).options(**{**_READER_OPTIONS.get(rules.format, {}), **rules.options})
-    own: dict[str, str] = {}
-    if config.columns != "infer":
-        own = {name: kind for name, kind in config.columns.items() if name not in rules.derive}
-    if own and rules.format == "json":
-        reader = reader.schema(ddl(own))
-    elif not own and rules.format != "parquet":
-        reader = reader.option("inferSchema", "true")
-    frame = reader.load([plain_path(str(path.resolve())) for path in paths])
-    missing = [name for name in own if name not in frame.columns]
-    if missing:
-        raise InputError(f"the input has no column {', '.join(missing)}; it has {', '.join(frame.columns)}.")
-    columns = [F.col(f"`{name}`").cast(spark_type(kind)).alias(name) for name, kind in own.items()] or [F.col("*")]
-    return frame.select(*columns, F.col("_metadata.file_path").alias("__path"))
 
 
 def _typed(frame: DataFrame, config: StreamConfig, known: Schema) -> tuple[DataFrame, Schema]:
