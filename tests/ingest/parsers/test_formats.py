@@ -11,12 +11,15 @@ from typing import Any
 
 import fastavro
 import msgspec
+import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 from message_schemas import AVRO, descriptor_set
 from messages import PATIENT
 from parsing import PLANNED_AT, complaint, messages, only, parse, parser, rows
+
+from drystone.errors import InputError
 
 NOON = datetime(2023, 1, 1, 12, tzinfo=UTC)
 FLIGHT = {
@@ -74,6 +77,40 @@ def test_avro_of_a_schema_registry(tmp_path: Path) -> None:
         "the message has 2 bytes, and 5 stand before a record",
         "1 bytes are left behind the record: it was written with another schema",
     ]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "null",
+        {"type": "null"},
+        {"type": "fixed", "name": "F", "size": 0},
+        {"type": "record", "name": "E", "fields": []},
+        {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}, {"name": "m", "type": "null"}]},
+        {"type": "record", "name": "E", "fields": [{"name": "e", "type": "E"}]},
+        "N",
+    ],
+    ids=str,
+)
+def test_avro_of_arrays_that_take_no_bytes_is_refused(tmp_path: Path, items: Any) -> None:
+    """A message of ten bytes would name 2^62 items, and keep its task busy, and its memory, for ever."""
+    named = {"name": "n", "type": {"type": "record", "name": "N", "fields": [{"name": "x", "type": "null"}]}}
+    inner = {"type": "record", "name": "I", "fields": [{"name": "deep", "type": {"type": "array", "items": items}}]}
+    below = {"name": "legs", "type": ["null", {"type": "map", "values": inner}]}
+    schema = {"type": "record", "name": "R", "fields": [named, below]}
+    (tmp_path / "f.avsc").write_text(json.dumps(schema))
+    with pytest.raises(InputError, match="has an array of items that take no bytes"):
+        parser({"format": "avro", "schema_file": "f.avsc"}, COLUMNS, tmp_path)
+
+
+@pytest.mark.parametrize("items", [["null"], {"type": "array", "items": "int"}, "bytes", ["null", "R"]], ids=str)
+def test_avro_of_arrays_whose_items_take_bytes_ends_with_the_message(tmp_path: Path, items: Any) -> None:
+    """However many items a short message names."""
+    many = {"name": "many", "type": {"type": "array", "items": items}}
+    schema = {"type": "record", "name": "R", "fields": [many, {"name": "at", "type": "long"}]}
+    config = {"format": "avro", "schema": schema, "time": {"path": "at", "format": "ms"}}
+    claimed = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"  # 2^62 - 1, as a long
+    assert complaint(parse(config, claimed, columns={"time": "timestamp"}, base=tmp_path))
 
 
 def test_avro_in_single_object_encoding(tmp_path: Path) -> None:

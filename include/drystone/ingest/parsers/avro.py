@@ -98,7 +98,49 @@ def _plain(schema: Any, where: str) -> Any:
         raise InputError(f"{where} is no Avro schema: {type(error).__name__}: {error}.") from None
     if not isinstance(parsed, dict) or parsed.get("type") != "record":
         raise InputError(f"{where} is no schema of a record.", "Columns are made of a record's fields.")
+    _check_arrays(plain, where)
     return plain
+
+
+def _check_arrays(schema: Any, where: str) -> None:
+    """Raise InputError for an array of items that take no bytes: a short message could name any number of them."""
+    named: dict[str, Any] = {}
+    _collect(schema, named)
+    for each in _within(schema):
+        if each.get("type") == "array" and _is_weightless(each.get("items"), named):
+            msg = f"{where} has an array of items that take no bytes: a message of a few bytes can name billions."
+            raise InputError(msg, "Give the items a field with a value, or leave the array out of the schema.")
+
+
+def _within(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a schema."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _within(each)
+    elif isinstance(schema, dict):
+        yield schema
+        for below in ("fields", "items", "values", "type"):
+            yield from _within(schema.get(below))
+
+
+def _is_weightless(schema: Any, named: Mapping[str, Any], above: frozenset[str] = frozenset()) -> bool:
+    """Tell whether a value of this type takes no bytes: nothing, or a record of such, or a `fixed` of none.
+
+    `above`: the types that it is a part of. One that is a part of itself, and in no union, map or array, has no value.
+    """
+    if isinstance(schema, str):
+        name = schema.rpartition(".")[2]
+        if name not in named:
+            return schema == "null"
+        return name in above or _is_weightless(named[name], named, above | {name})
+    if not isinstance(schema, dict):
+        return False
+    kind = schema.get("type")
+    if kind in {"record", "error"}:
+        return all(_is_weightless(field["type"], named, above) for field in schema.get("fields", ()))
+    if kind == "fixed":
+        return schema.get("size") == 0
+    return _is_weightless(kind, named, above)
 
 
 @lru_cache(maxsize=16)
