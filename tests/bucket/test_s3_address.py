@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from botocore import exceptions as boto
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drystone.bucket import open_bucket
 from drystone.bucket.s3 import S3Bucket
 from drystone.bucket.s3_address import ENCRYPTIONS, S3Address, parse
+from drystone.bucket.s3_failures import explain
 from drystone.errors import ConfigError, UsageError
 
 PREFIXES = st.lists(st.sampled_from(["lake", "a b", "é", "50%25", "x=1&y", "#", "+"]), max_size=3).map("/".join)
@@ -56,7 +58,7 @@ def test_settings_come_from_the_query() -> None:
         ("s3://lake?region=", "region is empty"),
         ("s3://lake?region=a&region=b", "region is given twice"),
         ("s3://lake?regio=a", "unknown setting 'regio'"),
-        ("s3://lake?region=a%20b", "cannot be a region"),
+        ("s3://lake?region=a%20b", "region must be letters"),
         ("s3://lake?path_style=yes", "path_style must be true or false"),
         ("s3://lake?endpoint=10.0.0.1:9000", "endpoint must be http"),
         ("s3://lake?endpoint=http://:1", "endpoint must be http"),
@@ -81,6 +83,9 @@ def test_what_is_wrong_is_said_in_one_line(url: str, problem: str) -> None:
     "url",
     [
         "s3://AKIA:hush-hush@lake/x",
+        "s3://AKIA:a/hush-hush@lake/x",
+        "s3://AKIA:hush-hush/b@lake?region=a",
+        "s3://lake?region=hush-hush/AKIA",
         "s3://lake?endpoint=https://AKIA:hush-hush@store",
         "s3://lake?aws_secret_access_key=hush-hush",
         "s3://lake?secret=hush-hush&region=a",
@@ -107,3 +112,19 @@ def test_opening_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = open_bucket("s3://lake/p?endpoint=http://127.0.0.1:1")
     assert bucket.uri("s/k") == "s3a://lake/p/s/k"
     assert repr(bucket) == "S3Bucket('s3://lake/p?endpoint=http://127.0.0.1:1')"
+
+
+def test_what_a_client_or_a_store_says_is_told_without_secrets() -> None:
+    """A proxy's password and a signed address's settings are left out of what is repeated."""
+    address = parse("s3://lake/p")
+    texts = (
+        "proxy http://me:hush@proxy:3128 said no",
+        "https://store/lake/k?signature=hush&token=hush failed",
+    )
+    for text in texts:
+        client = boto.HTTPClientError(error=text)
+        store = boto.ClientError({"Error": {"Code": "Odd", "Message": text}}, "GetObject")
+        for error in (client, store):
+            told = str(explain(error, "read k", address))
+            assert "hush" not in told
+            assert text.split("//")[0] in told

@@ -180,7 +180,25 @@ def test_a_broken_line_is_named_and_not_repeated(tmp_path: Path) -> None:
     assert "hush" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", [f"{EVENTS}.password", f"{EVENTS}.ingest.options.sasl_token"])
+@pytest.mark.parametrize("value", ["*hush-hush", "!hush-hush x", "@hush-hush", "{a: hush-hush"])
+def test_a_password_that_is_no_text_to_yaml_is_not_repeated(tmp_path: Path, value: str) -> None:
+    """Unquoted passwords with such beginnings are aliases, tags and the like, whose names YAML complains of."""
+    file = tmp_path / "drystone.yaml"
+    file.write_text(f"version: 1\npassword: {value}\n")
+    with pytest.raises(ConfigError, match=r"not YAML: .* \(line ") as caught:
+        load(file)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        f"{EVENTS}.password",
+        f"{EVENTS}.ingest.options.sasl_token",
+        f"{EVENTS}.ingest.options.key",
+        "spark.conf.fs_s3a_access_key",
+    ],
+)
 def test_what_is_called_a_secret_is_not_shown(tmp_path: Path, kind: str) -> None:
     """A value whose key says that it is one is not repeated, whatever is wrong with it."""
     with pytest.raises(ConfigError) as caught:

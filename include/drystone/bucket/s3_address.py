@@ -72,7 +72,8 @@ def parse(url: str) -> S3Address:
     place, _, query = url.removeprefix("s3://").partition("?")
     bucket, _, prefix = place.partition("/")
     prefix = prefix.rstrip("/")
-    if "@" in bucket:
+    if "@" in bucket or ("@" in prefix and not _BUCKET.fullmatch(bucket)):
+        # Many a secret has a slash in it: then its second half looks like a prefix.
         _refuse("s3://…@…", "credentials do not belong in an address")
     shown = f"s3://{place}"
     if not _BUCKET.fullmatch(bucket):
@@ -135,7 +136,7 @@ def _flag(shown: str, value: str) -> bool:
 
 def _check(shown: str, address: S3Address) -> None:
     if address.region and not _REGION.fullmatch(address.region):
-        _refuse(shown, f"{address.region!r} cannot be a region")
+        _refuse(shown, "region must be letters, digits and hyphens")
     if address.sse and address.sse not in ENCRYPTIONS:
         _refuse(shown, f"sse must be one of {', '.join(ENCRYPTIONS)}")
     if address.sse_kms_key and not address.sse.startswith("aws:kms"):

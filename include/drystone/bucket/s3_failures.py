@@ -8,6 +8,7 @@ from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
 from drystone.bucket.s3_address import S3Address
+from drystone.config.complaints import without_secrets
 from drystone.errors import BucketAccessError, BucketError, DrystoneError, UsageError
 
 
@@ -123,7 +124,7 @@ def explain(error: Exception, doing: str, address: S3Address) -> DrystoneError:
         return UsageError(f"{what}: another object's key is in the way.", "This store needs other keys.")
     if code in _SLOW or status_of(error) in {429, 503}:
         return BucketError(f"{what}: the store asks to slow down ({code}).", "Run fewer jobs at once, or later.")
-    message = str(_answer(error).get("Error", {}).get("Message", ""))
+    message = without_secrets(str(_answer(error).get("Error", {}).get("Message", "")))
     return BucketError(f"{what}: {' '.join(f'{code} {message}'.split()).rstrip('.')}.", "Another attempt may succeed.")
 
 
@@ -132,4 +133,5 @@ def _answer(error: Exception) -> dict[str, Any]:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".")
+    # It may name a proxy, or an address that was signed.
+    return without_secrets(" ".join(str(error).split())).rstrip(".")

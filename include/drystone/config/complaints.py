@@ -12,8 +12,8 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 _USER = re.compile(r"(//|^\w+:)\S*@")
 _SETTING = re.compile(r"([?&][^=&\s]*=?)[^&\s]*")
-_SECRET = re.compile(r"(?i)password|secret|token|credential|jaas")
-"""Places of a document whose values are nobody's business."""
+_SECRET = re.compile(r"(?i)password|secret|token|credential|jaas|\.(options|client|conf)\.|\.ingest\.spark\.")
+"""Places of a document whose values are nobody's business: settings of other programs may be secret by any name."""
 
 
 def describe(error: ValidationError, model: type[BaseModel], document: object) -> list[str]:
@@ -53,7 +53,8 @@ def without_secrets(text: str) -> str:
 
 
 def _shown(given: object, place: str) -> str:
-    if not isinstance(given, str | int | float | bool | None) or _SECRET.search(place):
+    plain = isinstance(given, bool | None)
+    if not plain and (not isinstance(given, str | int | float) or _SECRET.search(place)):
         return ""
     shown = without_secrets(given) if isinstance(given, str) else given
     return f" (given: {shown!r})"

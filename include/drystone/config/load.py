@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from drystone.errors import ConfigError, UsageError
 
 ENVIRONMENT = "DRYSTONE_CONFIG"
 DEFAULT_FILE = "drystone.yaml"
+_NAMED = re.compile(r"'[^'<]{2,}'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ def _what_is_wrong(error: yaml.YAMLError) -> str:
         return " ".join(str(error).split())
     mark = error.problem_mark or error.context_mark
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-    return f"{' '.join(error.problem.split())}{where}"
+    # What stands after * ! or & is a name to YAML: it quotes it, and a password may begin like that.
+    return _NAMED.sub("'…'", " ".join(error.problem.split())) + where
 
 
 class _Loader(yaml.SafeLoader):
