@@ -12,9 +12,11 @@ from lakes import STREAM, Lake, Row, make_lake, rows, values
 
 import drystone
 from drystone.block import keys
+from drystone.cli.stream_view import show_stream
 from drystone.engine.record import apply_config, read_record
 from drystone.errors import UsageError
 from drystone.reader import view
+from drystone.reader.details import stream_details
 
 
 def side_by_side(folder: Path) -> Lake:
@@ -47,6 +49,17 @@ def test_readers_choose_a_generation(tmp_path: Path) -> None:
     assert scanned(lake, 1) == scanned(lake) == of(lake, "b", "d")
     with pytest.raises(UsageError, match=r"has no generation 2: its newest is 1"):
         scanned(lake, 2)
+
+
+def test_what_is_told_of_a_stream_tells_generations_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its figures are of all together, and no reader sees so many rows: those that one sees are told, too."""
+    lake = side_by_side(tmp_path)
+    details = stream_details(view.look(lake.bucket, STREAM, lake.clock))
+    assert details.rows_by_generation == {number: len(scanned(lake, number)) for number in (0, 1)}
+    assert details.stats.rows == sum(details.rows_by_generation.values())
+    show_stream(details)
+    apart = ", ".join(f"{rows:,} of generation {number}" for number, rows in details.rows_by_generation.items())
+    assert f"{apart}: readers see one" in capsys.readouterr().out
 
 
 def test_an_older_generation_goes_on(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def ls(
     """List the streams, or the blocks of a stream.
 
     A block's rows are read if its state is Healthy, Marked or Deletable and no ready group covers it; `why` says so.
+    Streams are counted with all of their generations; `drystone inspect` tells these apart.
     """
     if stream is None:
         if state:

@@ -48,6 +48,9 @@ def _summary(details: StreamDetails) -> Iterator[tuple[str, object]]:
     yield "blocks", ", ".join(f"{number:,} {state}" for state, number in details.states.items()) or "none"
     yield "visible", f"{stats.blocks_visible:,} blocks in {details.groups_visible:,} groups, {stats.files:,} files"
     yield "rows", f"{stats.rows:,} in {size(stats.bytes)}"
+    if len(details.rows_by_generation) > 1:
+        apart = (f"{rows:,} of generation {number}" for number, rows in details.rows_by_generation.items())
+        yield "of which", f"{', '.join(apart)}: readers see one"
     if details.groups_sharing:
         yield "overlaps", f"{len(details.groups_sharing):,} groups share sources with another one: compacted first"
     if details.groups_pending:

@@ -27,6 +27,9 @@ class StreamDetails:
     at: int
     record: dict[str, Any]
     stats: StageStats
+    """Of all generations together."""
+    rows_by_generation: dict[int, int]
+    """The visible blocks' rows; readers see those of one generation."""
     states: dict[State, int]
     groups_visible: int
     groups_pending: tuple[str, ...]
@@ -98,6 +101,7 @@ def stream_details(view: View) -> StreamDetails:
         at=timeline.at,
         record=view.record.model_dump(mode="json"),
         stats=count(view),
+        rows_by_generation=_rows_by_generation(view),
         states={state: counted[state] for state in State if counted[state]},
         groups_visible=len(timeline.visible),
         groups_pending=tuple(timeline.pending),
@@ -109,6 +113,13 @@ def stream_details(view: View) -> StreamDetails:
         damage=timeline.damage,
         problems=timeline.problems,
     )
+
+
+def _rows_by_generation(view: View) -> dict[int, int]:
+    found: Counter[int] = Counter()
+    for each in view.timeline.visible.values():
+        found[each.group.pattern.generation] += sum(block.rows for block in each.group.members)
+    return dict(sorted(found.items()))
 
 
 def block_details(view: View, ulid: str) -> BlockDetails:
