@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from buckets import Spy
 from lakes import CONFIG, DAY, FIRST_DAY, HOUR, SCHEMA, STREAM
-from runs import OneByOne, Runs
+from runs import Runs
 
 from drystone import scan
 from drystone.block.chunks import chunk_at
@@ -19,16 +19,13 @@ from drystone.block.schema import Column, Schema
 from drystone.bucket import Bucket, MemoryBucket
 from drystone.config.load import load
 from drystone.config.model import StreamConfig
-from drystone.coordination import NoCoordination
 from drystone.engine.job import Job
 from drystone.engine.outcome import Outcome
-from drystone.engine.pacer import ThreadPacer
 from drystone.engine.record import apply_config, keep_schema
 from drystone.ingest.blocks import BlockBuilder, BuiltSource, local_path, prepared, sources_of
 from drystone.ingest.files import PlannedFile
 from drystone.rows.arrow_schema import from_arrow
 from drystone.testing.streams import ManualClock
-from drystone.tracker import ListingTracker
 from drystone.verbs import upload
 
 Content = dict[int, list[int]]
@@ -68,22 +65,10 @@ class Drop:
         """Ingest a file, a second later than all before."""
         self.clock.now += 1000
         there, config = bucket or self.bucket, self.config
-        job = Job(
-            stream=STREAM,
-            config=config,
-            run=run,
-            dry_run=False,
-            bucket=there,
-            record=apply_config(there, STREAM, config),
-            tracker=ListingTracker(there, STREAM),
-            coordination=NoCoordination(),
-            workers=OneByOne(self.clock),
-            clock=self.clock,
-            pacer=ThreadPacer(),
-        )
-        return upload.run(
-            job, [self.folder / "input" / name], self.folder, lambda todo, found: _build(job, todo, found)
-        )
+        apply_config(there, STREAM, config)
+        job = Runs(there, STREAM, config, self.clock).job(run)
+        files = [self.folder / "input" / name]
+        return upload.run(job, files, self.folder, lambda todo, folders: _build(job, todo, folders))
 
     def wait(self) -> None:
         """Let an hour pass: every block is ready, every mark is due."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
@@ -38,6 +39,16 @@ class OneByOne:
         return [function(task) for task in tasks]
 
 
+class Pickling(OneByOne):
+    """Workers that are this thread, and get nothing but what a pickle holds, as if they were elsewhere."""
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T], shares: int = 0) -> list[R]:
+        """See `Workers.map`."""
+        del shares
+        sent = (pickle.loads(pickle.dumps((function, task))) for task in tasks)  # noqa: S301 -- our own bytes
+        return [there(its) for there, its in sent]
+
+
 @dataclass
 class Runs:
     """The runs of one stream, whose record is there. Each verb raises AssertionError if an action failed."""
@@ -46,6 +57,7 @@ class Runs:
     stream: str
     config: StreamConfig
     clock: Clock = clock.system
+    workers: Callable[[Clock], OneByOne] = OneByOne
     tracker: ListingTracker = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,30 +71,31 @@ class Runs:
 
     def compact(self, kind: Literal["minor", "major", "rewrite"] = "minor") -> list[Outcome]:
         """Plan a compaction and do all of it; what fails is in the outcomes."""
-        planned = detect.run(self._job(), DetectRequest(kind=kind))
+        planned = detect.run(self.job(), DetectRequest(kind=kind))
         key = planned.plan_key or ""
         requests = [CompactRequest(plan_key=key, batch=batch.number) for batch in planned.batches]
-        return [compact.run(self._job(), request) for request in requests]
+        return [compact.run(self.job(), request) for request in requests]
 
     def mark(self) -> set[str]:
         """Take away the marks that nothing justifies, and set those that something does; return what was marked."""
-        return _done(removal.run_mark(self._job(), MarkRequest()))
+        return _done(removal.run_mark(self.job(), MarkRequest()))
 
     def sweep(self) -> set[str]:
         """Delete what is due, and return it."""
-        return _done(removal.run_sweep(self._job(), SweepRequest()))
+        return _done(removal.run_sweep(self.job(), SweepRequest()))
 
-    def _job(self) -> Job:
+    def job(self, run: str = "") -> Job:
+        """Return a job's surroundings, now; without a name the run gets one of its own."""
         return Job(
             stream=self.stream,
             config=self.config,
-            run=f"run {ulids.new(self.clock())}",
+            run=run or f"run {ulids.new(self.clock())}",
             dry_run=False,
             bucket=self.bucket,
             record=read_record(self.bucket, self.stream),
             tracker=self.tracker,
             coordination=NoCoordination(),
-            workers=OneByOne(self.clock),
+            workers=self.workers(self.clock),
             clock=self.clock,
             pacer=ThreadPacer(),
         )
