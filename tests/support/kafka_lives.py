@@ -18,6 +18,7 @@ from kafka_model import Message, ModelLog
 
 from drystone import ulids
 from drystone.block import edits, keys
+from drystone.block.folder import Folder
 from drystone.block.record import StreamRecord
 from drystone.bucket import Bucket, MemoryBucket
 from drystone.config.model import StreamConfig
@@ -30,10 +31,12 @@ from drystone.ingest.kafka.chain import create
 from drystone.ingest.kafka.log import Partition
 from drystone.ingest.kafka.plans import Done, Plan, Slice, Slices
 from drystone.jobs import UploadRequest
+from drystone.testing.folders import folder_of
 from drystone.testing.simulation.choices import Choices
 from drystone.testing.simulation.faulty import CALM, FaultyBucket, Surroundings, Weather
 from drystone.testing.simulation.lagging import Lag, LaggingBucket
 from drystone.testing.simulation.scheduler import Life, Scheduler
+from drystone.timeline.blocks import Block
 from drystone.tracker import Tracker
 from drystone.verbs.kafka import DeadStream, KafkaUpload
 
@@ -70,15 +73,6 @@ def configs(start: str = "earliest") -> tuple[StreamConfig, StreamConfig]:
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A block's folder, as far as the driver looks at it."""
-
-    ulid: str
-    sources: frozenset[str]
-    loadable: bool = True
-
-
-@dataclass(frozen=True)
 class ModelTracker:
     """Knows blocks by listing, as a client sees it."""
 
@@ -91,13 +85,14 @@ class ModelTracker:
         found = {}
         for item in self.bucket.list(f"{self.stream}/{keys.FIRST_BLOCK}"):
             block = json.loads(self.bucket.get(item.key))
-            found[block["ulid"]] = Whole(block["ulid"], frozenset({block["source"]}))
+            facts = Block(block["ulid"], 0, 1, frozenset({block["source"]}), touched=0, group=block["ulid"])
+            found[block["ulid"]] = folder_of(facts)
         return cast("Any", _Seen(found))
 
 
 @dataclass(frozen=True)
 class _Seen:
-    folders: dict[str, Whole]
+    folders: dict[str, Folder]
 
 
 def parse(digest: str, message: Message) -> tuple[str, int]:

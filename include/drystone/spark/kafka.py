@@ -117,7 +117,10 @@ class _Tasks:
         )
         # Kafka has -1 where it has no time.
         time = F.when(F.unix_millis("timestamp") != -1, F.col("timestamp")).alias("timestamp")
-        return frame.select("topic", "partition", "offset", time, "key", "value", "headers")
+        # To measure a batch, which it does for each row, Spark's Arrow writer goes over the lists that are null again.
+        none = F.array().cast(frame.schema["headers"].dataType)
+        headers = F.coalesce("headers", none).alias("headers")
+        return frame.select("topic", "partition", "offset", time, "key", "value", headers)
 
     def _target(self, stream: str, config: StreamConfig, tracker: Tracker) -> Target:
         if stream not in self._targets:

@@ -51,12 +51,17 @@ def cut(
     if len(starts.dictionary) == 1 and parts == 1:
         yield slot(0), rows
         return
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    changes = np.flatnonzero(np.diff(ordered)) + 1
+    if (np.diff(codes) < 0).any():
+        order = np.argsort(codes, kind="stable")
+        codes, rows = codes[order], rows.take(pa.array(order))
+    changes = np.flatnonzero(np.diff(codes)) + 1
     for low, high in pairwise([0, *changes.tolist(), len(codes)]):
-        # Each slot has a copy of its own: what is written to disk must not be kept in memory by another's rows.
-        yield slot(int(ordered[low])), rows.take(pa.array(order[low:high]))
+        yield slot(int(codes[low])), _copy(rows.slice(low, high - low))
+
+
+def _copy(rows: pa.Table) -> pa.Table:
+    """Return rows that share no memory: a slot's, once written to disk, must not be kept by those of another."""
+    return pa.table({name: pa.concat_arrays(rows.column(name).chunks) for name in rows.column_names})
 
 
 def _chunk_starts(time: pa.Array, granularity: Granularity) -> pa.Int64Array:
