@@ -10,6 +10,8 @@ h(s) of a string of n bytes is fmix(sum over i of mix(w_i xor a_i) + (n + 1) * G
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -25,8 +27,8 @@ _ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _WORD = 8
 _ROWS = 16_384
 """Rows at a time: what they need stays in the processor's cache."""
-_LONG = 512
-"""Bytes: longer strings are hashed one by one, each vectorised over its words."""
+_FEW = 8
+"""Where fewer strings than that go on, the rest of each is hashed by itself, vectorised over its words."""
 
 
 def fmix(x: U64) -> U64:
@@ -77,50 +79,60 @@ def _layout(array: pa.Array) -> tuple[I64, I64, NDArray[np.uint8]]:
 
 
 def _hash_block(starts: I64, lengths: I64, raw: NDArray[np.uint8]) -> U64:
-    words = raw.view("<u8")
     total = np.zeros(len(starts), np.uint64)
-    for row in np.flatnonzero(lengths > _LONG):
-        total[row] = _long_sum(raw[starts[row] : starts[row] + lengths[row]])
-    here = np.flatnonzero((lengths > 0) & (lengths <= _LONG))
-    place = 0
-    while len(here):
-        rest = lengths[here] - place * _WORD
-        total[here] += _mix(_cut(_words_at(words, starts[here] + place * _WORD), rest) ^ _place(place))
-        here = here[rest > _WORD]
-        place += 1
+    # The longest first: those that have a word at some place stand before those that have none there.
+    order = np.argsort(-lengths, kind="stable")
+    order = order[: np.count_nonzero(lengths)]
+    total[order] = _sums(starts[order], lengths[order], raw.view("<u8"))
     return _finish(total, lengths)
 
 
-def _words_at(words: U64, at: I64) -> U64:
-    """Return the eight bytes at each byte offset, aligned or not."""
-    index, shift = at >> 3, ((at & 7) << 3).astype(np.uint64)
-    # Shifted in two steps: a shift by 64 is undefined, and is needed where an offset is aligned.
-    upper = (words[index + 1] << (np.uint64(63) - shift)) << np.uint64(1)
-    found: U64 = (words[index] >> shift) | upper
+def _sums(starts: I64, lengths: I64, words: U64) -> U64:
+    """Return the sums of strings of at least a byte, the longest first: place by place, and the longest one by one."""
+    first, shift = starts >> 3, ((starts & 7) << 3).astype(np.uint64)
+    last = (lengths - 1) >> 3
+    ends = _shifted(words[first + last], words[first + last + 1], shift)
+    sums = _mix(_cut(ends, lengths - last * _WORD) ^ _at(last))
+    lower, place = words[first], 0
+    while (rows := int(np.searchsorted(-last, -place))) >= _FEW:
+        upper = words[first[:rows] + (place + 1)]
+        sums[:rows] += _mix(_shifted(lower[:rows], upper, shift[:rows]) ^ _place(place))
+        lower, place = upper, place + 1
+    for row in range(rows):
+        rest = words[first[row] + place : first[row] + last[row] + 1]
+        mixed = _mix(_shifted(rest[:-1], rest[1:], shift[row]) ^ _at(np.arange(place, last[row])))
+        sums[row : row + 1] += mixed.sum(dtype=np.uint64)
+    return sums
+
+
+def _shifted(lower: U64, upper: U64, shift: U64) -> U64:
+    """Return the eight bytes that begin `shift` bits into the first of two words."""
+    # In two steps: a shift by 64 is undefined, and is needed where a string is aligned.
+    found = upper << (np.uint64(63) - shift)
+    np.left_shift(found, np.uint64(1), out=found)
+    np.bitwise_or(found, lower >> shift, out=found)
     return found
 
 
 def _cut(word: U64, rest: I64) -> U64:
-    """Return the words with all but their first `rest` bytes set to zero."""
-    spare = (np.maximum(_WORD - rest, 0) << 3).astype(np.uint64)
-    return word & (_ONES >> spare)
+    """Return the words with all but their first `rest` bytes, one to eight, set to zero."""
+    return word & (_ONES >> ((_WORD - rest) << 3).astype(np.uint64))
 
 
-def _long_sum(raw: NDArray[np.uint8]) -> np.uint64:
-    words = np.zeros((len(raw) + _WORD - 1) // _WORD * _WORD, np.uint8)
-    words[: len(raw)] = raw
-    places = fmix((np.arange(len(words) // _WORD, dtype=np.uint64) + np.uint64(1)) * GAMMA)
-    return np.uint64(_mix(words.view("<u8") ^ places).sum(dtype=np.uint64))
-
-
+@lru_cache(4096)
 def _place(place: int) -> np.uint64:
-    return np.uint64(fmix(np.array([place + 1], np.uint64) * GAMMA)[0])
+    return np.uint64(_at(np.array([place]))[0])
+
+
+def _at(places: I64) -> U64:
+    return fmix((places.astype(np.uint64) + np.uint64(1)) * GAMMA)
 
 
 def _mix(x: U64) -> U64:
-    x = x * _M1
-    x ^= x >> np.uint64(29)
-    x *= _M2
+    """Mix each value, in place: `x` must be the caller's own."""
+    np.multiply(x, _M1, out=x)
+    np.bitwise_xor(x, x >> np.uint64(29), out=x)
+    np.multiply(x, _M2, out=x)
     return x
 
 

@@ -56,12 +56,8 @@ def cut(
         codes, rows = codes[order], rows.take(pa.array(order))
     changes = np.flatnonzero(np.diff(codes)) + 1
     for low, high in pairwise([0, *changes.tolist(), len(codes)]):
-        yield slot(int(codes[low])), _copy(rows.slice(low, high - low))
-
-
-def _copy(rows: pa.Table) -> pa.Table:
-    """Return rows that share no memory: a slot's, once written to disk, must not be kept by those of another."""
-    return pa.table({name: pa.concat_arrays(rows.column(name).chunks) for name in rows.column_names})
+        # Slices share memory: all of them are kept, and let go to disk, together.
+        yield slot(int(codes[low])), rows.slice(low, high - low)
 
 
 def _chunk_starts(time: pa.Array, granularity: Granularity) -> pa.Int64Array:

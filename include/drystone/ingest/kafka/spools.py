@@ -23,6 +23,8 @@ _MOST = 1 << 30
 """Bytes: a column of one sort holds less than the 2 GiB that Arrow's offsets reach."""
 _BUFFERED = 4
 """The buffer has this part of the memory: a sort needs as much again, and then a merge its own share."""
+_BUFFERED_IN_ORDER = 2
+"""Where nothing is sorted."""
 _SPILLED_ROWS = 8192
 _BATCH = 64
 """A batch that is read back takes at most this part of the memory."""
@@ -74,7 +76,8 @@ class Spools:
         self._folder = folder
         self._orders = orders
         self._memory = memory
-        self._limit = min(memory // _BUFFERED, _MOST)
+        part = _BUFFERED_IN_ORDER if all(order.given for order in orders.values()) else _BUFFERED
+        self._limit = min(memory // part, _MOST)
         self._row_group_rows = row_group_rows
         self._slices: dict[Slot, _Slice] = {}
         self._waiting = 0
