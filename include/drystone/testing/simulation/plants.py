@@ -90,7 +90,13 @@ def _no_delete_delay(change: Change) -> None:
     def state(folder: Folder, now: int, times: Times, *, overlapped: bool = False) -> State:
         return real(folder, now, replace(times, delete_delay=0), overlapped=overlapped)
 
+    before = removal.justified_before
+
+    def justified_before(snapshot: Snapshot, times: Times, at: int) -> frozenset[str]:
+        return before(snapshot, times, at + times.delete_delay)
+
     change(removal, "state", state)
+    change(removal, "justified_before", justified_before)
     change(remove, "_not_due", lambda *_: "")
 
 
