@@ -7,8 +7,10 @@ from pathlib import Path
 from s3_buckets import Waits, behind, new_bucket, open_uploads
 from s3_lives import Life
 
+from drystone.block.predicates import Comparison
 from drystone.bucket.s3_store import Retries, Store
 from drystone.engine.verify import verify_stream
+from drystone.jobs import RepairRequest
 from drystone.testing.s3_lag import Lag
 from drystone.testing.s3_proxy import Cut, Fault, Lose, Refuse, Reset, Weather, s3_proxy
 from drystone.testing.s3_server import S3Server
@@ -52,6 +54,42 @@ def test_a_streams_life_in_s3(s3: S3Server, tmp_path: Path) -> None:
     bucket = new_bucket(s3, credentials=s3.credentials)
     life = Life(bucket, tmp_path)
     live(life)
+    assert verify_stream(bucket, STREAM, life.clock(), deep=True).findings == ()
+    assert open_uploads(bucket) == []
+
+
+def test_repairs_in_s3(s3: S3Server, tmp_path: Path) -> None:
+    """Rows are dropped, blocks written again, and a lost one comes back from a backup: each row is read once."""
+    bucket = new_bucket(s3, credentials=s3.credentials)
+    life = Life(bucket, tmp_path)
+    for number in range(3):
+        life.append(number)
+    life.wait()
+    oslo = Comparison(column="city", op="=", value="Oslo")
+    dropped = life.runs.repair(RepairRequest(kind="drop-rows", where=oslo, reason="wrong"), tmp_path)
+    assert len(dropped) == 3
+    life.wait()
+    left = [row for row in life.truth if row[1] != "Oslo"]
+    assert 0 < len(left) < len(life.truth)
+    assert life.rows() == left
+
+    again = life.runs.repair(RepairRequest(kind="rewrite", blocks=tuple(dropped), reason="anew"), tmp_path)
+    life.wait()
+    assert life.rows() == left
+    assert dropped <= set(life.mark())
+    life.wait()
+    assert dropped <= set(life.sweep())
+    assert life.blocks() == again
+
+    lost = min(again)
+    for item in list(bucket.list(f"{STREAM}/{lost}/")) + list(bucket.list(f"{STREAM}/.schema")):
+        bucket.put(f"attic/{item.key.removeprefix(f'{STREAM}/')}", bucket.get(item.key))
+    bucket.delete([item.key for item in bucket.list(f"{STREAM}/{lost}/")])
+    assert len(life.rows()) < len(left)
+    back = life.runs.repair(RepairRequest(kind="adopt", origin_stream="attic", reason="restored"), tmp_path)
+    assert len(back) == 1
+    life.wait()
+    assert life.rows() == left
     assert verify_stream(bucket, STREAM, life.clock(), deep=True).findings == ()
     assert open_uploads(bucket) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from drystone import clock, ulids
@@ -16,11 +17,12 @@ from drystone.engine.job import Job
 from drystone.engine.outcome import Outcome
 from drystone.engine.pacer import ThreadPacer
 from drystone.engine.record import read_record
-from drystone.jobs import CompactRequest, DetectRequest, MarkRequest, SweepRequest
+from drystone.jobs import CompactRequest, DetectRequest, MarkRequest, RepairRequest, SweepRequest
+from drystone.plan.model import Reupload
 from drystone.timeline.snapshot import Snapshot
 from drystone.timeline.timeline import Timeline, resolve
 from drystone.tracker import ListingTracker
-from drystone.verbs import compact, detect, removal
+from drystone.verbs import compact, detect, removal, repair
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -84,6 +86,12 @@ class Runs:
         """Delete what is due, and return it."""
         return _done(removal.run_sweep(self.job(), SweepRequest()))
 
+    def repair(self, asked: RepairRequest, folder: Path) -> set[str]:
+        """Plan a repair and do all of it; return the new blocks. Files that it names are below `folder`."""
+        planned = repair.run(self.job(), asked, folder, _no_files)
+        requests = [RepairRequest(plan_key=planned.plan_key, batch=batch.number) for batch in planned.batches]
+        return {ulid for each in requests for ulid in _done(repair.run(self.job(), each, folder, _no_files))}
+
     def job(self, run: str = "") -> Job:
         """Return a job's surroundings, now; without a name the run gets one of its own."""
         return Job(
@@ -99,6 +107,10 @@ class Runs:
             clock=self.clock,
             pacer=ThreadPacer(),
         )
+
+
+def _no_files(action: Reupload) -> list[str]:
+    raise AssertionError(f"nobody asked for a file, and {action.path} is to be uploaded")
 
 
 def _done(outcome: Outcome) -> set[str]:
