@@ -15,7 +15,7 @@ from drystone.testing.simulation.plants import PLANTS
 from drystone.testing.simulation.shrink import shrink
 from drystone.testing.simulation.summary import EXERCISED, Summary
 
-RARE = ("no-second-look", "twins-are-members", "partial-cover", "half-is-done", "files-unseen")
+RARE = ("no-second-look", "twins-are-members", "partial-cover", "half-is-done", "files-unseen", "weak-rewrite")
 SEEDS = range(40_000, 40_016)
 """A fixed budget, so that the same code gives the same result; `make simulate` takes others."""
 
