@@ -129,7 +129,7 @@ def config() -> StreamConfig:
             "sort_key": ["time"],
             "schema": {"time": "timestamp", "number": "int64"},
             "ingest": {"path": "in/*", "format": "csv"},
-            "compaction": {"target_block_bytes": "1MB", "max_bytes_per_run": "48MB", "min_inputs": 4},
+            "compaction": {"target_block_bytes": "16MB", "max_bytes_per_run": "48MB", "min_inputs": 4},
         }
     )
 
