@@ -18,12 +18,13 @@ from typing import Any
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 from kills import descendants, kill, processes
+from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
 from drystone import clock, scan
 from drystone.bucket import Bucket, open_bucket
 from drystone.config.load import Loaded, load
-from drystone.jobs import JobResult, UploadRequest
+from drystone.jobs import BackfillRequest, JobResult, UploadRequest, Verb
 from drystone.spark import jobs
 from drystone.testing.kafka import KafkaBroker, send
 from drystone.testing.kafka_jars import source_jars
@@ -153,35 +154,45 @@ class KafkaStream:
 
     def job(self, run: str = "", *, dry_run: bool = False, **request: Any) -> JobResult:
         """Run an ingest in this process; by default it takes all there is."""
+        return self._run("upload", UploadRequest.model_validate({"force": True} | request), run, dry_run=dry_run)
+
+    def backfill(self, **request: Any) -> JobResult:
+        """Plan a backfill in this process, or carry one out."""
+        return self._run("backfill", BackfillRequest.model_validate(request))
+
+    def _run(self, verb: Verb, request: BaseModel, run: str = "", *, dry_run: bool = False) -> JobResult:
         self.runs += 1
-        wanted = UploadRequest.model_validate({"force": True} | request)
-        name = run or f"run-{self.runs}"
-        return jobs.run("upload", self.loaded, "raw", name, wanted, self.spark, dry_run=dry_run)
+        return jobs.run(verb, self.loaded, "raw", run or f"run-{self.runs}", request, self.spark, dry_run=dry_run)
 
     @contextmanager
-    def frozen_job(self, key: str, when: str, number: int = 1, *, overwrites: bool = False) -> Iterator[Frozen]:
+    def frozen_job(
+        self, key: str, when: str, number: int = 1, *, overwrites: bool = False, backfill: dict[str, Any] | None = None
+    ) -> Iterator[Frozen]:
         """Start an ingest in a process of its own, and let it run until it stands still at that write (or fails).
 
-        `overwrites`: plant a bug: a plan's outcome is put, and not created.
+        `overwrites`: plant a bug: a plan's outcome is put, and not created. `backfill`: what a backfill, which is
+        started in place of an ingest, is asked for.
         """
         folder = self.folder / f"freeze-{uuid.uuid4().hex[:6]}"
         folder.mkdir()
         asked = {"key": key, "when": when, "number": number, "folder": str(folder)}
-        frozen = Frozen(folder, self._start(folder, asked | {"overwrites": overwrites}))
+        asked |= {"overwrites": overwrites, "ahead": self.ahead[0]}
+        frozen = Frozen(folder, self._start(folder, asked, backfill))
         try:
             frozen.wait()
             yield frozen
         finally:
             frozen.kill()
 
-    def _start(self, folder: Path, asked: dict[str, Any]) -> subprocess.Popen[bytes]:
+    def _start(self, folder: Path, asked: dict[str, Any], backfill: dict[str, Any] | None) -> subprocess.Popen[bytes]:
         environment = os.environ | {
             "DRYSTONE_FREEZE": json.dumps(asked),
             "PYTHONPATH": str(FREEZING),
             "PYSPARK_SUBMIT_ARGS": f"--master local[2] {spark_options()} pyspark-shell",
         }
-        command = [sys.executable, "spark_jobs/drystone_upload.py", "--config", str(self.config), "--stream", "raw"]
-        command += ["--run", folder.name, "--request", '{"force": true}']
+        verb, request = ("upload", {"force": True}) if backfill is None else ("backfill", backfill)
+        command = [sys.executable, f"spark_jobs/drystone_{verb}.py", "--config", str(self.config), "--stream", "raw"]
+        command += ["--run", folder.name, "--request", json.dumps(request)]
         with (folder / "log").open("wb") as log:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 

@@ -113,6 +113,36 @@ def test_a_parser_that_is_changed_between_two_attempts(stream: KafkaStream, *, o
 
 
 @SLOW
+@pytest.mark.parametrize("retried", [True, False], ids=["its retry", "the next one"])
+@pytest.mark.parametrize(("when", "number"), [("before", 1), ("after", 1), ("after", 3)])
+def test_a_backfill_that_is_killed(stream: KafkaStream, when: str, number: int, *, retried: bool) -> None:
+    """Before, after, amid its uploads: its retry does the rest, or the next backfill, and each row is there once."""
+    times = {"path": "at", "format": "ms"}
+    stream.configure_parsed({"format": "json", "time": times, "fields": {"number": "at"}})
+    stream.produce(30)
+    stream.produce(20, partition=1)
+    assert stream.job().ok
+    with pytest.raises(AssertionError, match="lost"):
+        stream.check()
+    stream.configure_parsed({"format": "json", "time": times})
+
+    def plan() -> dict[str, object]:
+        found = stream.backfill(offsets=[f"{stream.topic()}:{partition}" for partition in (0, 1)])
+        assert found.ok, found.error
+        return {"plan_key": found.plan_key, "digest": found.summary["digest"]}
+
+    asked = plan()
+    with stream.frozen_job(META, when, number, backfill=asked):
+        pass
+    if not retried:
+        assert len({message[:3] for message in stream.held()}) == len(stream.held()) == 50
+        asked = plan()
+    done = stream.backfill(**asked)
+    assert done.ok, done.error
+    stream.check()
+
+
+@SLOW
 def test_a_topic_that_is_made_again(filled: KafkaStream) -> None:
     """Its offset 0 is another message: what was in blocks stays, what is new comes; a run in between harms nothing."""
     assert filled.job().ok

@@ -2,7 +2,8 @@
 
 DRYSTONE_FREEZE: JSON of `key` (a regular expression), `when` (`before` or `after` the object gets its name, or `lost`:
 there, but told that it failed), `number` (the how many-th such object) and `folder`, where `frozen` appears, and
-`go` is waited for; `overwrites`: whether to plant a commit that is not create-only.
+`go` is waited for; `overwrites`: whether to plant a commit that is not create-only; `ahead`: by how many ms its
+clock is.
 """
 
 import json
@@ -15,6 +16,7 @@ _ASKED = os.environ.get("DRYSTONE_FREEZE")
 
 
 def _install(asked: dict[str, object]) -> None:
+    from drystone import clock  # noqa: PLC0415
     from drystone.bucket import local  # noqa: PLC0415 -- every Python of the job reads this file, also those without
     from drystone.errors import BucketError  # noqa: PLC0415
 
@@ -46,6 +48,7 @@ def _install(asked: dict[str, object]) -> None:
             raise BucketError("the connection was reset before the answer came.")
 
     local.LocalBucket._publish = publish
+    clock.system = lambda: time.time_ns() // 1_000_000 + asked["ahead"]
     if asked["overwrites"]:
         from drystone.ingest.kafka.chain import Chain  # noqa: PLC0415
 
