@@ -29,6 +29,8 @@ from drystone.ingest.kafka.plans import Done, Head, Root, Slices
 from drystone.ingest.kafka.plans import Plan as KafkaPlan
 from drystone.jobs import JobResult
 from drystone.plan.model import Plan
+from drystone.verbs import metrics
+from drystone.verbs.overview import Overview
 
 HERE = Path(__file__).parent
 INTRODUCTION = """# The configuration file
@@ -72,6 +74,7 @@ FORMATS: dict[str, type[BaseModel]] = {
     "plan": Plan,
     "job-result": JobResult,
     "run-report": RunReport,
+    "overview": Overview,
     "probe": ProbeReport,
 }
 """Every JSON object in a bucket, by the name of its schema; docs/reference/layout.md says where it lies."""
@@ -102,6 +105,12 @@ The streams, the blocks of one, and those in one state:
 ```bash
 drystone ls
 drystone ls flights --state Fresh --state Healthy
+```
+
+Every stream in one row: how late it is, what waits to be merged or deleted, and what is wrong with it:
+
+```bash
+drystone fleet
 ```
 
 What a stream lives by, and all that is wrong with it; then everything about its oldest block:
@@ -172,6 +181,7 @@ drystone config schema > drystone.schema.json
 |---|---|
 | `ls` | `streams`: of each `stream`, `bucket`, `visible`, `blocks`, `rows`, `problems`, `damage`, `error`, … |
 | `ls STREAM` | `stream`, `at`, `blocks`: of each `ulid`, `state`, `why`, `level`, `chunk`, `rows`, `group`, … |
+| `fleet` | `at`, `streams`: of each the keys of [its overview](formats/overview.schema.json) |
 | `inspect STREAM` | `stream`, `at`, `record`, `stats`, `states`, `edits`, `holds`, `pins`, `damage`, `problems`, … |
 | `inspect STREAM ULID` | `ulid`, `state`, `why`, `meta`, `sources`, `parents`, `covered_by`, `covers`, `files`, … |
 | `plan` | those of [the plan](formats/plan.schema.json) that a job would execute |
@@ -219,6 +229,7 @@ def pages() -> dict[str, str]:
     found = {"reference/config.schema.json": _dump(config)}
     for name, model in FORMATS.items():
         found[f"reference/formats/{name}.schema.json"] = _dump(model.model_json_schema(by_alias=True))
+    found["reference/metrics.md"] = metrics.page()
     found["reference/config.md"] = "\n".join([INTRODUCTION, *_sections(config)])
     root = typer.main.get_command(app)
     context = root.make_context("drystone", [], resilient_parsing=True)

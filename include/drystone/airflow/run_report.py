@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from drystone import jobs
 from drystone.airflow.outcome import read_result
 from drystone.airflow.runs import results_prefix, run_name
+from drystone.block import keys
 from drystone.bucket import Bucket
 from drystone.errors import ObjectMissingError
 
@@ -22,7 +23,10 @@ class _Model(BaseModel):
 
 
 class JobReport(_Model):
-    """One job of the run. `task` is the task's id, with the map index if it is mapped; times in ms."""
+    """One job of the run. `task` is the task's id, with the map index if it is mapped; times in ms.
+
+    `dry_run`: it only showed what it would do.
+    """
 
     task: str
     verb: jobs.Verb | jobs.Step
@@ -34,6 +38,7 @@ class JobReport(_Model):
     work_ms: int
     blocks: int
     summary: dict[str, int | str]
+    dry_run: bool = False
 
     @classmethod
     def of(cls, task: str, result: jobs.JobResult) -> JobReport:
@@ -41,7 +46,7 @@ class JobReport(_Model):
         return cls(task=task, blocks=len(result.blocks), **result.model_dump(include=_TAKEN))
 
 
-_TAKEN = {"verb", "ok", "error", "started", "ended", "spark_start_ms", "work_ms", "summary"}
+_TAKEN = {"verb", "ok", "error", "started", "ended", "spark_start_ms", "work_ms", "summary", "dry_run"}
 
 
 class RunReport(_Model):
@@ -53,6 +58,16 @@ class RunReport(_Model):
     run_id: str
     failed: tuple[str, ...]
     jobs: tuple[JobReport, ...]
+
+    @property
+    def workflow(self) -> str:
+        """What the DAG does to the stream: `ingest`, `lifecycle`, …."""
+        return self.dag_id.removeprefix(f"{self.stream}__")
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether it only showed what it would do."""
+        return any(job.dry_run for job in self.jobs)
 
     @property
     def key(self) -> str:
@@ -98,6 +113,13 @@ def read_report(bucket: Bucket, stream: str, run: str) -> RunReport | None:
         return RunReport.model_validate_json(bucket.get(_key(stream, run)))
     except ObjectMissingError:
         return None
+
+
+def report_run(stream: str, key: str) -> str | None:
+    """Return the name of the run whose report has this key, None if the key is not that of a report."""
+    name = key.removeprefix(keys.reports(stream))
+    ending = f".{_REPORT}{_SUFFIX}"
+    return name.removesuffix(ending) if name.startswith(f"{stream}__") and name.endswith(ending) else None
 
 
 def _key(stream: str, run: str) -> str:

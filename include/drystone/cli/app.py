@@ -17,6 +17,7 @@ from drystone.errors import DrystoneError
 
 VERBS = {
     "ls": ("drystone.cli.ls", "List the streams, or the blocks of a stream."),
+    "fleet": ("drystone.cli.fleet", "Show every stream in one row, and what is wrong with it."),
     "inspect": ("drystone.cli.inspection", "Show everything about a stream, or about one block."),
     "plan": ("drystone.cli.plan", "Show what the next run would do."),
     "verify": ("drystone.cli.verify", "Check that everything is there, and is what was written."),

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from drystone.block.states import State
+from drystone.config.durations import format_about
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 _WIDE = 4_096
 """Columns for whoever is no terminal: a file or a pipe gets every line whole."""
 _STYLES: dict[str, str] = {
@@ -61,11 +61,8 @@ def moment(ms: int) -> str:
 
 
 def length(ms: int) -> str:
-    """Return a duration as a person reads it, in the biggest unit that fits twice: `36 h`, `90 s`."""
-    for unit, size in _UNITS:
-        if abs(ms) >= 2 * size:
-            return f"{ms // size} {unit}"
-    return f"{ms / 1000:.1f} s"
+    """Return a duration as a person reads it."""
+    return format_about(ms)
 
 
 def _table(columns: Sequence[str], title: str) -> Table:

@@ -38,6 +38,14 @@ def format_duration(ms: int) -> str:
     return _format(ms, _IN_MS, ("d", "h", "min", "s", "ms")) if ms else "0s"
 
 
+def format_about(ms: int) -> str:
+    """Return a duration as a person reads it, in the biggest unit that fits twice: `36 h`, `90 s`."""
+    for unit in ("d", "h", "min", "s"):
+        if abs(ms) >= 2 * _IN_MS[unit]:
+            return f"{ms // _IN_MS[unit]} {unit}"
+    return f"{ms / 1000:.1f} s"
+
+
 def format_size(size: int) -> str:
     """Return a size as a person would write it, in the biggest unit that divides it: `128MiB`, `200MB`."""
     binary, decimal = ("TiB", "GiB", "MiB", "KiB", "B"), ("TB", "GB", "MB", "KB", "B")

@@ -255,6 +255,8 @@ class StreamConfig(Section):
     """How long rows are kept."""
     lifecycle: Lifecycle = Lifecycle()
     """When the lifecycle runs."""
+    lag_limit: Duration | None = None
+    """How old the newest ingest that readers see may get before `drystone__fleet` fails and names the stream."""
     owner: str = "drystone"
     """The owner of the stream's DAGs."""
     bucket: BucketAddress | None = None
