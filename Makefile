@@ -5,6 +5,7 @@ BIN := .venv/bin
 UV_VERSION := $(shell sed -n 's/^uv==//p' requirements.txt)
 UV := VIRTUAL_ENV=.venv UV_HTTP_TIMEOUT=180 $(BIN)/uv --no-progress
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+INITDB := $(firstword $(wildcard /usr/lib/postgresql/*/bin/initdb) $(shell command -v initdb))
 # uv does not read pip's settings: a package mirror that is set for pip is handed over.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
@@ -13,7 +14,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo demo-kafka ui test test-all simulate bench lint docs requirements clean java
+.PHONY: help setup demo demo-kafka ui cluster cluster-down test test-all simulate bench lint docs requirements clean java postgres
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -28,6 +29,12 @@ demo-kafka: setup java ## flights from a real Kafka broker into blocks, each mes
 
 ui: setup java ## the same Airflow with its UI, on the bucket of the last demo (BUCKET=s3): address and login are printed, Ctrl-C stops it
 	@$(BIN)/python demo/ui.py $(BUCKET)
+
+cluster: setup java postgres ## all of docker-compose.yaml without Docker, until cluster-down; run again, it starts what has died
+	@$(BIN)/python -m drystone.testing.cluster up
+
+cluster-down: setup ## end the cluster, whatever state it is in; its data stays in .cluster
+	@$(BIN)/python -m drystone.testing.cluster down
 
 test: lint java ## all checks and all quick tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
@@ -55,12 +62,19 @@ requirements: setup ## resolve requirements.in into requirements.txt, keeping th
 	  --custom-compile-command "make requirements"
 
 clean: ## remove everything that these commands made
-	@rm -rf .venv build .airflow .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse
+	@! test -d .cluster || $(BIN)/python -m drystone.testing.cluster down
+	@rm -rf .venv build .airflow .cluster .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 java:
 	@$(JAVA) -version 2>&1 | grep -qE 'version "(1[7-9]|2[0-9])[.".-]' || \
 	  { echo "Java 17 is needed, and '$(JAVA)' is not it: apt-get install openjdk-17-jre-headless" >&2; exit 1; }
+
+postgres:
+	@test -n "$(INITDB)" || \
+	  { test "$$(id -u)" = 0 && echo "Installing Debian's PostgreSQL …" && \
+	    { apt-get update && apt-get install --yes --no-install-recommends postgresql; } > /dev/null; } || \
+	  { echo "PostgreSQL is needed, and there is no initdb: apt-get install postgresql" >&2; exit 1; }
 
 .venv/.drystone: .venv/.requirements pyproject.toml $(wildcard spark_jobs/*)
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --reinstall-package drystone --editable .

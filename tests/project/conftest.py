@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-_MADE = {".airflow", ".git", ".hypothesis", ".import_linter_cache", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+_MADE = {
+    ".airflow",
+    ".cluster",
+    ".git",
+    ".hypothesis",
+    ".import_linter_cache",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+}
 _MADE |= {".venv", "__pycache__", "build", "spark-warehouse", "metastore_db"}
 
 

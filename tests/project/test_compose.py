@@ -18,6 +18,7 @@ from drystone.bucket.s3_address import parse as parse_address
 from drystone.config.load import load
 
 BIN = Path(sys.executable).parent
+ALL = ("--profile", "s3", "--profile", "kafka")
 # The parser asks the container engine for its version before it reads anything. Any program that answers will do.
 ENGINE = shutil.which("echo") or "/bin/echo"
 
@@ -26,7 +27,7 @@ def parse(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Let podman-compose interpolate, merge and print the file of a folder, with all that is optional."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DRYSTONE_")}
     return subprocess.run(
-        [BIN / "podman-compose", "--podman-path", ENGINE, "--profile", "s3", "config"],
+        [BIN / "podman-compose", "--podman-path", ENGINE, *ALL, "config"],
         cwd=folder,
         env=environment | variables,
         capture_output=True,

@@ -68,8 +68,8 @@ def test_make_lists_its_commands(root: Path) -> None:
     """`make` without a goal lists every command with a line of explanation, and does nothing."""
     listed = {line.split()[1] for line in make(root).stdout.splitlines()}
     assert listed == {
-        "help", "setup", "demo", "demo-kafka", "ui", "test", "test-all", "simulate", "bench", "lint", "docs",
-        "requirements", "clean",
+        "help", "setup", "demo", "demo-kafka", "ui", "cluster", "cluster-down", "test", "test-all", "simulate", "bench",
+        "lint", "docs", "requirements", "clean",
     }  # fmt: skip
 
 
@@ -86,6 +86,31 @@ def test_a_missing_java_is_said_in_one_line(copy: Path) -> None:
     run = make(copy, "java", "JAVA_HOME=/not/here")
     assert run.returncode != 0
     assert run.stderr.splitlines()[0].startswith("Java 17 is needed")
+
+
+def programs(folder: Path, **texts: str) -> Path:
+    """Make programs that print something."""
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def test_a_missing_postgresql_is_said_or_fetched(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without PostgreSQL, `make cluster` says what is missing and how to get it; root gets it."""
+    path = os.environ["PATH"]
+    user = programs(tmp_path / "user", id="echo 1000", **{"apt-get": "echo never >> apt"})
+    monkeypatch.setenv("PATH", f"{user}{os.pathsep}{path}")
+    run = make(copy, "postgres", "INITDB=")
+    assert run.returncode != 0
+    assert run.stderr.splitlines()[0].startswith("PostgreSQL is needed")
+    assert make(copy, "postgres", "INITDB=/usr/bin/initdb").returncode == 0
+    assert not (copy / "apt").exists()
+    root = programs(tmp_path / "root", id="echo 0", **{"apt-get": "echo $* >> apt"})
+    monkeypatch.setenv("PATH", f"{root}{os.pathsep}{path}")
+    assert make(copy, "postgres", "INITDB=").returncode == 0
+    assert (copy / "apt").read_text().splitlines() == ["update", "install --yes --no-install-recommends postgresql"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """A whole Airflow of one's own, on this machine: for the demo, for its UI, and for tests that need a scheduler.
 
-SQLite, LocalExecutor, one user. Nothing here imports Airflow: it writes its configuration, starts its programs and
-talks to its REST API. (`airflow standalone` under a script leaves orphans, and prints its password only once.)
+SQLite or PostgreSQL, LocalExecutor, one user. Nothing here imports Airflow: it writes its configuration, starts its
+programs and talks to its REST API. (`airflow standalone` under a script leaves orphans, and prints its password only
+once.)
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class AirflowHome:
     """A folder that holds one Airflow: configuration, database, logs. May be used again; `prepare` keeps the password.
 
     `dags` and `plugins`: the folders that it loads. `config_file`: Drystone's, for all of its tasks. `environment`:
-    more variables for them.
+    more variables for them. `database`: the rest of a PostgreSQL address (`user:password@host:port/name`) in place of
+    SQLite. `port`: the api-server's; 0: a free one, and the same again if it can be had.
     """
 
     folder: Path
@@ -49,6 +51,8 @@ class AirflowHome:
     plugins: Path
     config_file: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    database: str = field(default="", repr=False)
+    port: int = 0
 
     @property
     def password(self) -> str:
@@ -128,7 +132,7 @@ class AirflowHome:
         file = self.folder / "airflow.cfg"
         written = configparser.RawConfigParser()
         written.read(file)
-        port = _port(written.get("api", "port", fallback=""))
+        port = self.port or _port(written.get("api", "port", fallback=""))
         kept = {section: dict(written[section]) for section in written.sections()}
         settings = self._settings(f"http://127.0.0.1:{port}", port)
         for section, values in (_drawn() | settings).items():
@@ -150,8 +154,7 @@ class AirflowHome:
                 "simple_auth_manager_passwords_file": str(self.folder / _PASSWORDS),
                 "execution_api_server_url": f"{url}/execution/",
             },
-            # Four programs and their tasks write to it: whoever finds it locked waits.
-            "database": {"sql_alchemy_conn": f"sqlite:///{self.folder / 'airflow.db'}?timeout={_LOCK_SECONDS}"},
+            "database": self._database(),
             "logging": {"base_log_folder": str(self.folder / "logs" / "tasks")},
             "api": {"host": "127.0.0.1", "port": str(port), "base_url": url, "workers": "1"},
             # A task starts as soon as the one before it is over: the defaults are made for bigger houses.
@@ -159,6 +162,13 @@ class AirflowHome:
             "dag_processor": {"min_file_process_interval": "120", "refresh_interval": "30", "parsing_processes": "1"},
             "usage_data_collection": {"enabled": "False"},
         }
+
+    def _database(self) -> dict[str, str]:
+        if self.database:
+            drivers = {"sql_alchemy_conn": "psycopg", "sql_alchemy_conn_async": "psycopg_async"}
+            return {name: f"postgresql+{driver}://{self.database}" for name, driver in drivers.items()}
+        # Four programs and their tasks write to it: whoever finds it locked waits.
+        return {"sql_alchemy_conn": f"sqlite:///{self.folder / 'airflow.db'}?timeout={_LOCK_SECONDS}"}
 
 
 def _drawn() -> dict[str, dict[str, str]]:

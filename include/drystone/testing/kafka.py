@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from drystone.errors import DrystoneError, UsageError
 from drystone.testing import kafka_node
 from drystone.testing.kafka_jars import broker_jars
-from drystone.testing.kafka_node import JVM, draw_ports, java
+from drystone.testing.kafka_node import JVM, Ports, draw_ports, java
 from drystone.testing.processes import dying_wish, stop
 
 _START_TIMEOUT = 60.0
@@ -34,6 +34,7 @@ _FLUSH_TIMEOUT = 120.0
 _STARTS = 3
 _POLL = 0.05
 _TAIL = 800
+_PROPERTIES = "server.properties"
 _LOG_LEVEL = "2"
 """Clients that outlive their broker would fill the output with it."""
 
@@ -77,7 +78,7 @@ class KafkaBroker:
             self.stop()
             # Somebody else may have been faster to take a port; an address that was told stays.
             self._ports = self._ports if self._known else draw_ports()
-        raise self._failed("start")
+        raise _failed(self.folder, "start")
 
     def stop(self) -> None:
         """End it in an orderly way; one that is stopped stays so."""
@@ -99,7 +100,7 @@ class KafkaBroker:
 
     def admin(self) -> AdminClient:
         """Return a client for everything that the methods below do not do; keep it until its answers are there."""
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": _LOG_LEVEL})
+        return _admin(self.bootstrap_servers)
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         """Make a topic; it is there when this returns. `config`: the topic's, with `_` for `.`."""
@@ -147,20 +148,12 @@ class KafkaBroker:
             time.sleep(_POLL)
 
     def _start(self) -> None:
-        command, environment = [java(), *JVM], os.environ | {"CLASSPATH": os.pathsep.join(map(str, broker_jars()))}
-        self.folder.mkdir(parents=True, exist_ok=True)
-        data, properties = self.folder / "data", self.folder / "server.properties"
-        properties.write_text(kafka_node.properties(self._ports, data, self.password))
-        with self._log().open("ab") as log:
-            if not (data / "meta.properties").exists():
-                cluster = base64.urlsafe_b64encode(b"D" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-                format_ = [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
-                done = subprocess.run(format_, env=environment, stdout=log, stderr=log, check=False)  # noqa: S603 -- Kafka's own
-                if done.returncode:
-                    raise self._failed("format its folder")
+        prepare(self.folder, self._ports, self.password)
+        program, variables = command(self.folder)
+        with _log(self.folder).open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 -- Kafka's own program
-                [*command, "kafka.Kafka", str(properties)],
-                env=environment,
+                program,
+                env=os.environ | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -177,16 +170,40 @@ class KafkaBroker:
                 break
             time.sleep(_POLL)
         while self._process.poll() is None and time.monotonic() < deadline:
-            with contextlib.suppress(KafkaException):
-                self.admin().list_topics(timeout=5)
+            if answers(self.bootstrap_servers):
                 return True
         return False
 
-    def _failed(self, what: str) -> DrystoneError:
-        return DrystoneError(f"Kafka does not {what}: {self._log().read_text(errors='replace')[-_TAIL:]}")
 
-    def _log(self) -> Path:
-        return self.folder / "broker.log"
+def answers(servers: str) -> bool:
+    """Tell whether a broker answers within five seconds."""
+    with contextlib.suppress(KafkaException):
+        _admin(servers).list_topics(timeout=5)
+        return True
+    return False
+
+
+def command(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the command line of a broker on a folder that was prepared, and the variables that it needs."""
+    return [java(), *JVM, "kafka.Kafka", str(folder / _PROPERTIES)], _class_path()
+
+
+def prepare(folder: Path, ports: Ports, password: str) -> None:
+    """Write the properties of a broker to its folder, and format that if it is new.
+
+    `password`: of the user `kafka_node.USER`. Raises DrystoneError if it cannot be formatted.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    data, properties = folder / "data", folder / _PROPERTIES
+    properties.write_text(kafka_node.properties(ports, data, password))
+    if (data / "meta.properties").exists():
+        return
+    cluster = base64.urlsafe_b64encode(b"D" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+    format_ = [java(), *JVM, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+    with _log(folder).open("ab") as log:
+        done = subprocess.run(format_, env=os.environ | _class_path(), stdout=log, stderr=log, check=False)  # noqa: S603 -- Kafka's own
+    if done.returncode:
+        raise _failed(folder, "format its folder")
 
 
 @contextlib.contextmanager
@@ -224,6 +241,22 @@ def send(producer: Producer, topic: str, messages: Iterator[Mapping[str, Any]] |
         producer.poll(0)
     if producer.flush(_FLUSH_TIMEOUT) or refused:
         raise DrystoneError(f"Kafka did not take messages for {topic}: {refused[:1] or 'no answer'}")
+
+
+def _admin(servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": servers, "log_level": _LOG_LEVEL})
+
+
+def _class_path() -> dict[str, str]:
+    return {"CLASSPATH": os.pathsep.join(map(str, broker_jars()))}
+
+
+def _failed(folder: Path, what: str) -> DrystoneError:
+    return DrystoneError(f"Kafka does not {what}: {_log(folder).read_text(errors='replace')[-_TAIL:]}")
+
+
+def _log(folder: Path) -> Path:
+    return folder / "broker.log"
 
 
 def _led(admin: AdminClient, topic: str) -> int:

@@ -100,19 +100,31 @@ def s3_server(folder: Path | None = None) -> Iterator[S3Server]:
     Call it in a thread that lives as long as the server shall. `folder`: where to keep the objects; what is there from
     an earlier server is served again. Raises UsageError if the server cannot be built here.
     """
-    program = binary()
+    binary()
     with contextlib.ExitStack() as stack:
         root = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drystone-s3-")))
         data = root / "data"
         for each in (data, root / "users"):
             each.mkdir(parents=True, exist_ok=True)
         access_key, secret_key = f"AK{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30)
-        process, endpoint = _start(program, root, access_key, secret_key)
+        process, endpoint = _start(root, access_key, secret_key)
         stack.callback(stop, process)
         server = S3Server(endpoint, access_key, secret_key, data)
         if not (data / BUCKET).exists():
             server.make_bucket(BUCKET)
         yield server
+
+
+def command(root: Path, port: int) -> list[str]:
+    """Return the command line of a server on a port of 127.0.0.1; it needs the folders `data` and `users` of `root`.
+
+    Its root account is taken from ROOT_ACCESS_KEY_ID and ROOT_SECRET_ACCESS_KEY. Raises UsageError as `binary` does.
+    """
+    return [
+        *(str(binary()), "--port", f"127.0.0.1:{port}", "--region", REGION),
+        *("--keep-alive", "--quiet", "--health", "/health", "--iam-dir", str(root / "users")),
+        *("posix", str(root / "data")),
+    ]
 
 
 def binary() -> Path:
@@ -151,19 +163,14 @@ def _build(base: Path, program: Path) -> None:
         (Path(folder) / "versitygw").replace(program)
 
 
-def _start(program: Path, root: Path, access_key: str, secret_key: str) -> tuple[subprocess.Popen[bytes], str]:
+def _start(root: Path, access_key: str, secret_key: str) -> tuple[subprocess.Popen[bytes], str]:
     """Start the server, and return it with its endpoint once it answers; try again if its port was taken meanwhile."""
     log = root / "server.log"
     for _ in range(_STARTS):
         port = free_port()
-        command = [
-            *(str(program), "--port", f"127.0.0.1:{port}", "--region", REGION),
-            *("--keep-alive", "--quiet", "--health", "/health", "--iam-dir", str(root / "users")),
-            *("posix", str(root / "data")),
-        ]
         with log.open("ab") as output:
             process = subprocess.Popen(  # noqa: S603 -- our own program
-                command,
+                command(root, port),
                 env=os.environ | {"ROOT_ACCESS_KEY_ID": access_key, "ROOT_SECRET_ACCESS_KEY": secret_key},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
