@@ -51,6 +51,18 @@ def test_an_expired_root_outlives_half_its_replacement() -> None:
     assert shelf.names(mark.ulid for mark in shelf.marks().marks) == {"a"}
 
 
+def test_half_a_replacement_that_was_replaced_itself_goes_before_what_has_expired() -> None:
+    """The other half is in a block that has expired, and so has, and is deleted, what replaced both."""
+    shelf = Shelf()
+    shelf.add("c", members=2, there=[0], retires=shelf.pair("a", "c"), age=9 * DAY)
+    told = (*shelf.pair("a", "c"), *shelf.pair("a", "d"))
+    shelf.add("g", of="abc", days=2, level=2, retires=told, age=8 * DAY)
+    shelf.expire(2)
+    assert shelf.names(mark.ulid for mark in shelf.marks().marks) == set(shelf.names(shelf.blocks("c")))
+    del shelf.folders[shelf.blocks("c")[0]]
+    assert shelf.names(mark.ulid for mark in shelf.marks().marks) == {"g"}
+
+
 def test_half_a_deletion_of_an_expired_upload_goes_on() -> None:
     """A remover that died between the blocks of a group leaves no damage, and the next one deletes what is left."""
     shelf = Shelf()

@@ -111,7 +111,8 @@ class Support:
         # when the others were there has settled the matter.
         witnesses = self._left_out.get(source, ())
         found = (self.group(each.id) for each in (*holders, *witnesses))
-        nobody = () if (realm, successor) in self._expired else None
+        # Also when it is what the rows themselves were in that has expired, with or without them.
+        nobody = () if not self._expired.isdisjoint(((realm, successor), (realm, source))) else None
         return next((needs for needs in found if needs is not None), nobody)
 
     def _gone_without_removed_groups(self) -> frozenset[str]:
