@@ -25,6 +25,7 @@ TITLES = {
     "memory": "Memory",
     "load": "Load",
     "thanos": "Thanos",
+    "fleet": "Fleet",
 }
 
 

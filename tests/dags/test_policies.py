@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 from jsonschema import Draft202012Validator
 
+from drystone.airflow.fleet import DAG_ID
 from drystone.airflow.pools import SPARK_POOL, remover_pool
 from drystone.airflow.replay import replay_request
 from drystone.jobs import ReplayRequest
@@ -33,15 +34,20 @@ def bag() -> DagBag:
     return DagBag(dag_folder=str(ROOT / "dags"))
 
 
+def of_streams(bag: DagBag) -> list:
+    """Every DAG of a stream, which is every one but the fleet's."""
+    return [dag for dag in bag.dags.values() if dag.dag_id != DAG_ID]
+
+
 def all_tasks(bag: DagBag) -> list:
     """Every task of every DAG."""
     return [task for dag in bag.dags.values() for task in dag.tasks]
 
 
 def test_every_file_is_imported_and_gives_a_dag_per_stream(bag: DagBag) -> None:
-    """Each DAG file imports without an error, and makes its workflow for each stream of the configuration."""
+    """Each DAG file imports without an error, and makes its workflow for each stream, or the one of the fleet."""
     assert bag.import_errors == {}
-    assert set(bag.dags) == {f"{stream}__{workflow}" for stream in STREAMS for workflow in WORKFLOWS}
+    assert set(bag.dags) == {f"{stream}__{workflow}" for stream in STREAMS for workflow in WORKFLOWS} | {DAG_ID}
 
 
 def test_dag_files_only_hand_over(bag: DagBag) -> None:
@@ -54,7 +60,7 @@ def test_parsing_loads_nothing_heavy() -> None:
     """Parsing DAG files imports neither Spark nor Arrow nor boto3, so that every task begins quickly."""
     code = (
         f"import sys, json; sys.path.insert(0, {str(ROOT / 'dags')!r})\n"
-        f"import {', '.join(f'drystone_{name}' for name in (*WORKFLOWS, 'backfill', 'replay'))}\n"
+        f"import {', '.join(f'drystone_{name}' for name in (*WORKFLOWS, 'backfill', 'replay', 'fleet'))}\n"
         "print(json.dumps(sorted(sys.modules.keys() & {'pyspark', 'pyarrow', 'numpy', 'pandas', 'boto3'})))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -74,7 +80,7 @@ def test_a_wrong_configuration_is_the_import_error(tmp_path: Path, monkeypatch: 
 def test_dags_say_what_they_are_and_whose(bag: DagBag) -> None:
     """Every DAG has documentation, the tags of its stream and workflow, and its tasks belong to the stream's owner."""
     owners = {"events": "team-events", "daily": "drystone"}
-    for dag in bag.dags.values():
+    for dag in of_streams(bag):
         stream, workflow = dag.dag_id.split("__")
         assert dag.doc_md is not None, dag.dag_id
         assert f"`{stream}`" in dag.doc_md
@@ -100,7 +106,7 @@ def test_tasks_are_bounded(bag: DagBag) -> None:
 
 def test_spark_jobs_wait_in_pools(bag: DagBag) -> None:
     """Spark jobs share one pool; what marks, deletes and repairs has the remover's pool of its stream instead."""
-    for dag in bag.dags.values():
+    for dag in of_streams(bag):
         stream = dag.dag_id.split("__")[0]
         pools = {task.task_id: task.pool for task in dag.tasks if "Spark" in task.task_type}
         assert pools or dag.dag_id.endswith("__hold")
@@ -122,7 +128,7 @@ def test_sensors_defer_and_give_up(bag: DagBag) -> None:
 
 def test_forms_explain_and_check_themselves(bag: DagBag) -> None:
     """Every param has a title, a description and a JSON Schema that its default meets; each DAG can be run dry."""
-    for dag in bag.dags.values():
+    for dag in of_streams(bag):
         assert "dry_run" in dag.params, dag.dag_id
         for name in dag.params:
             param = dag.params.get_param(name)

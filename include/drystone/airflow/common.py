@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Param
@@ -14,7 +16,7 @@ from drystone.airflow.params import DRY_RUN
 from drystone.airflow.pools import SPARK_POOL, remover_pool
 from drystone.airflow.step import DrystoneStepOperator
 from drystone.block.states import Times
-from drystone.config.load import Loaded, load
+from drystone.config.load import Loaded, find, load
 from drystone.config.model import StreamConfig
 from drystone.jobs import Verb
 
@@ -114,5 +116,20 @@ def streams() -> Iterable[Stream]:
 
     Raises ConfigError; Airflow shows it as the import error of the DAG file.
     """
-    loaded = load()
+    loaded = configuration()
     return [Stream(name, loaded) for name in loaded.config.streams]
+
+
+def configuration() -> Loaded:
+    """Return the configuration file's content, read once for all DAG files of a process that find it unchanged."""
+    file = find()
+    try:
+        stat = file.stat()
+    except OSError:
+        return load(file)  # which says what is wrong with it
+    return _loaded(file.absolute(), stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=1)
+def _loaded(file: Path, _modified: int, _size: int) -> Loaded:
+    return load(file)

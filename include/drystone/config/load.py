@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 from pydantic import ValidationError
@@ -16,6 +17,11 @@ from drystone.errors import ConfigError, UsageError
 
 ENVIRONMENT = "DRYSTONE_CONFIG"
 DEFAULT_FILE = "drystone.yaml"
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _Safe
+else:
+    # The parser in C where there is one: fifty streams are read in a fifth of the time.
+    _Safe = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAMED = re.compile(r"'[^'<]{2,}'")
 
 
@@ -83,7 +89,7 @@ def _what_is_wrong(error: yaml.YAMLError) -> str:
     return _NAMED.sub("'…'", " ".join(error.problem.split())) + where
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(_Safe):
     """Reads plain YAML, and refuses a key that stands twice in one place: the last one would silently win."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
