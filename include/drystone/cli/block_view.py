@@ -37,7 +37,13 @@ def _facts(details: BlockDetails) -> Iterator[tuple[str, object]]:
     yield "sources", _some(details.sources)
     if details.excluded:
         yield "of these not read here", _some(details.excluded)
-    for name, blocks in (("parents", details.parents), ("covered by", details.covered_by), ("covers", details.covers)):
+    relatives = (
+        ("parents", details.parents),
+        ("made into", details.children),
+        ("covered by", details.covered_by),
+        ("covers", details.covers),
+    )
+    for name, blocks in relatives:
         if blocks:
             yield name, _some([_relative(block) for block in blocks])
     if details.mark is not None:

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from drystone import clock, ulids
+from drystone import clock
 from drystone.bucket import open_bucket
-from drystone.bucket.protocol import Bucket
 from drystone.cli import exits, options, output
 from drystone.config.load import load
-from drystone.config.model import Config
-from drystone.engine.count import BlockHits
-from drystone.engine.erasures import LookInto, Rewriting
-from drystone.engine.record import apply_config
-from drystone.engine.remover import spare_once_whole
 from drystone.engine.report import size
-from drystone.errors import DamagedStreamError
-from drystone.plan.compaction import CompactionPolicy, plan_major, plan_minor
-from drystone.plan.edits import Seen
 from drystone.plan.model import Plan
-from drystone.plan.removal import plan_marks, plan_sweep
-from drystone.timeline.timeline import resolve
-from drystone.tracker import ListingTracker
+from drystone.verbs.next_plan import Kind, next_plan
+from drystone.verbs.requests import Desk
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-Kind = Literal["minor", "major", "rewrite", "mark", "sweep"]
 Kinds = Annotated[
     Kind,
     typer.Option(
@@ -53,8 +42,9 @@ def plan(
     """
     loaded = load(config)
     bucket = open_bucket(loaded.bucket_url(stream))
-    apply_config(bucket, stream, loaded.stream(stream), dry_run=True)
-    made = make_plan(bucket, stream, kind, loaded.config, clock.system(), batches)
+    rules = loaded.stream(stream)
+    seen = Desk(bucket, stream, rules, clock.system).look()
+    made = next_plan(bucket, seen, kind, rules, batches or loaded.config.spark.max_parallel_jobs)
     if as_json:
         typer.echo(made.to_json())
         return
@@ -65,30 +55,6 @@ def show_plan(made: Plan) -> None:
     """Print a plan for a person."""
     output.write_table(("action", "what", ">blocks", ">rows", ">size", "why"), _lines(made))
     output.write_line(f"{len(made.actions)} actions, {len(made.skipped)} left alone; good until {_expiry(made)}.")
-
-
-def make_plan(bucket: Bucket, stream: str, kind: Kind, config: Config, now: int, batches: int | None = None) -> Plan:
-    """Observe a stream, and return the plan that a job of the configuration would make."""
-    rules = config.streams[stream]
-    times = rules.times.times()
-    snapshot = ListingTracker(bucket, stream).observe(now)
-    timeline = resolve(snapshot, times)
-    plan_id = ulids.new(now)
-    if kind == "mark":
-        return plan_marks(snapshot, timeline, times, plan_id)
-    if kind == "sweep":
-        return spare_once_whole(bucket, plan_sweep(snapshot, timeline, times, plan_id))
-    policy = CompactionPolicy(rules.compaction, rules.granularity, times, rules.generation)
-    if kind == "rewrite":
-        look_into = LookInto(BlockHits(bucket, stream, rules.time_column))
-        rewriting = Rewriting(bucket, policy, plan_id, lambda looks: [look_into(look) for look in looks])
-        share = batches or config.spark.max_parallel_jobs
-        made, search = rewriting.plan(Seen(snapshot, timeline, times, plan_id), share, dry_run=True)
-        if search.errors:
-            raise DamagedStreamError(f"{len(search.errors)} blocks cannot be looked through: {search.errors[0]}")
-        return made
-    planner = plan_minor if kind == "minor" else plan_major
-    return planner(snapshot, timeline, policy, plan_id, batches or config.spark.max_parallel_jobs)
 
 
 def _lines(made: Plan) -> list[tuple[object, ...]]:

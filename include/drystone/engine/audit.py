@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import Literal
 
 from drystone import ulids
@@ -18,6 +19,7 @@ from drystone.bucket.protocol import Bucket
 from drystone.errors import UnreadableBlockError
 
 _SOURCE = "source "
+_CLOCKS_APART_MS = 3_600_000
 
 Outcome = Literal["intended", "done", "left", "failed"]
 """`intended`: before the act. `left`: a second look spoke against it. `failed`: it was tried, and may be done."""
@@ -99,6 +101,21 @@ def uploaded(bucket: Bucket, stream: str) -> frozenset[str]:
             found.add(entry.block)
         found.update(entry.needs)
     return frozenset(found)
+
+
+def upload_of(bucket: Bucket, stream: str, ulid: str, most: int = 200) -> Entry | None:
+    """Return the line that tells of the upload of a block; None if it is not in the next `most` objects of the log.
+
+    They are read from the time when its upload began, clocks that are an hour apart allowed for.
+    """
+    oldest = ulids.new(max(ulids.time_of(ulid) - _CLOCKS_APART_MS, 0), entropy=bytes)
+    prefix = keys.audit(stream)
+    for item in islice(bucket.list(prefix, start_after=prefix + oldest), most):
+        for line in bucket.get(item.key).splitlines():
+            entry = _entry(line)
+            if entry.what == "upload" and entry.block == ulid:
+                return entry
+    return None
 
 
 def first_generation(bucket: Bucket, stream: str) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ class StreamDetails:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A block that another one comes from, is covered by or covers. `there`: whether the bucket has its folder."""
+    """A block that has to do with another one. `there`: whether the bucket has its folder."""
 
     ulid: str
     there: bool
@@ -65,6 +65,7 @@ class FileDetails:
 class BlockDetails:
     """A block at the moment `at` (ms). `group`: its id; `excluded`: sources that are read elsewhere or nowhere.
 
+    `parents` are the blocks that it was made of, `children` those that say they were made of it, ready or not.
     `covered_by` are the blocks of the visible group that covers its group, `covers` those of the groups that its group
     covers. `mark` is the deletion mark as it is.
     """
@@ -80,6 +81,7 @@ class BlockDetails:
     sources: tuple[str, ...]
     excluded: tuple[str, ...]
     parents: tuple[Relative, ...]
+    children: tuple[Relative, ...]
     covered_by: tuple[Relative, ...]
     covers: tuple[Relative, ...]
     mark: dict[str, Any] | None
@@ -144,6 +146,7 @@ def block_details(view: View, ulid: str) -> BlockDetails:
         sources=tuple(sorted(folder.sources)),
         excluded=tuple(sorted(visible.excluded)) if visible is not None else (),
         parents=_relatives(view, (parent.ulid for parent in parents)),
+        children=_relatives(view, _children(view, ulid)),
         covered_by=_relatives(view, _members(view, (timeline.covered[group],) if group in timeline.covered else ())),
         covers=_relatives(view, _members(view, (name for name, by in timeline.covered.items() if by == group))),
         mark=folder.mark.model_dump(mode="json") if folder.mark is not None else None,
@@ -169,6 +172,12 @@ def _folder(view: View, ulid: str) -> Folder:
 def _members(view: View, groups: Iterable[str]) -> tuple[str, ...]:
     found = (view.timeline.groups[name] for name in groups if name in view.timeline.groups)
     return tuple(block.ulid for group in found for block in group.members)
+
+
+def _children(view: View, ulid: str) -> Iterator[str]:
+    for name, folder in sorted(view.snapshot.folders.items()):
+        if folder.meta is not None and any(parent.ulid == ulid for parent in folder.meta.compaction.parents):
+            yield name
 
 
 def _relatives(view: View, names: Iterable[str]) -> tuple[Relative, ...]:

@@ -38,11 +38,14 @@ class _Parsed:
 
 
 class ListingTracker:
-    """Finds blocks by listing. Keep the instance to spare the GETs of what it has read before."""
+    """Finds blocks by listing. Keep the instance to spare the GETs of what it has read before.
+
+    `bucket` may be set to the same bucket opened anew, with other credentials.
+    """
 
     def __init__(self, bucket: Bucket, stream: str) -> None:
         """Observe `stream` in `bucket`."""
-        self._bucket = bucket
+        self.bucket = bucket
         self._stream = keys.check_stream(stream)
         self._blocks = Kept(self._read)
         self._edits: Kept[Edit] = Kept(self._read_edit)
@@ -73,14 +76,14 @@ class ListingTracker:
         return Snapshot(self._stream, now, folders, edits, holds, pins, strays, journal, unreadable)
 
     def _list(self, prefix: str, start_after: str = "") -> dict[str, FileFacts]:
-        return {item.key: FileFacts(item.size, item.modified) for item in self._bucket.list(prefix, start_after)}
+        return {item.key: FileFacts(item.size, item.modified) for item in self.bucket.list(prefix, start_after)}
 
     def _list_blocks(self) -> tuple[dict[str, dict[str, FileFacts]], tuple[str, ...]]:
         """Return the files of each block folder, and the names that look as if they wanted to be one."""
         found: dict[str, dict[str, FileFacts]] = {}
         strays: dict[str, None] = {}
         prefix = keys.blocks(self._stream)
-        for item in self._bucket.list(prefix, start_after=prefix + keys.FIRST_BLOCK):
+        for item in self.bucket.list(prefix, start_after=prefix + keys.FIRST_BLOCK):
             parsed = keys.parse_block(item.key, self._stream)
             if parsed is None:
                 strays[prefix + item.key.removeprefix(prefix).split("/")[0]] = None
@@ -91,7 +94,7 @@ class ListingTracker:
     def _read(self, key: str) -> _Parsed | None:
         ulid, name = key.removeprefix(keys.blocks(self._stream)).split("/")
         try:
-            raw = self._bucket.get(key)
+            raw = self.bucket.get(key)
             if name == marks.DELETION_MARK:
                 return _Parsed(mark=marks.parse_deletion_mark(raw, ulid))
             meta = block_meta.parse(raw, ulid)
@@ -107,10 +110,10 @@ class ListingTracker:
         if named is None:
             return frozenset(meta.compaction.sources)
         try:
-            raw = self._bucket.get(keys.block(self._stream, meta.ulid, SOURCES_FILE))
+            raw = self.bucket.get(keys.block(self._stream, meta.ulid, SOURCES_FILE))
         except ObjectMissingError:
             # A deletion takes meta.json first. Where that is still there, the file is not deleted but lost.
-            self._bucket.head(key)
+            self.bucket.head(key)
             msg = f"block {meta.ulid}: its file of sources, which meta.json names, is missing."
             raise UnreadableBlockError(msg) from None
         return sources.parse(raw, named, meta.ulid)
@@ -124,7 +127,7 @@ class ListingTracker:
         return Folder(ulid, there, meta.meta, meta.sources, meta.error, mark.mark, mark.error)
 
     def _read_edit(self, key: str) -> Edit:
-        return block_edits.parse(self._bucket.get(key), key)
+        return block_edits.parse(self.bucket.get(key), key)
 
     def _attempts(self, now: int, unreadable: dict[str, str]) -> tuple[Attempt, ...]:
         prefix = keys.journal(self._stream)
@@ -136,7 +139,7 @@ class ListingTracker:
 
     def _read_attempt(self, key: str) -> Attempt | str | None:
         try:
-            return Attempt.model_validate_json(self._bucket.get(key))
+            return Attempt.model_validate_json(self.bucket.get(key))
         except ObjectMissingError:
             return None
         except ValidationError as error:
@@ -146,7 +149,7 @@ class ListingTracker:
         found: list[G] = []
         for key in self._list(prefix):
             try:
-                found.append(model.model_validate_json(self._bucket.get(key)))
+                found.append(model.model_validate_json(self.bucket.get(key)))
             except ObjectMissingError:
                 continue
             except ValidationError as error:

@@ -1,12 +1,12 @@
-"""The page of one run's report, as a FastAPI app that another one mounts."""
+"""The page of one run's report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException, Path
+from fastapi import APIRouter, HTTPException, Path
 from fastapi.responses import HTMLResponse
 
 from drystone.errors import BucketError
@@ -20,16 +20,14 @@ _PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
 """
 
 
-def application(read: Callable[[str, str], str | None], guard: Callable[..., Any]) -> FastAPI:
-    """Return the app: `GET /reports/<stream>/<run>` shows what `read(stream, run)` returns as text, or 404 for None.
+def routes(read: Callable[[str, str], str | None]) -> APIRouter:
+    """Return `GET /reports/<stream>/<run>`: it shows what `read(stream, run)` returns as text, or 404 for None.
 
     Where the bucket cannot be read, 503 says why.
-
-    `guard` is a FastAPI dependency that raises for whoever may not look; it is asked before anything is read.
     """
-    app = FastAPI(title="Drystone", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(guard)])
+    router = APIRouter()
 
-    @app.get("/reports/{stream}/{run}", response_class=HTMLResponse)
+    @router.get("/reports/{stream}/{run}", response_class=HTMLResponse)
     def report(stream: Annotated[str, Path(pattern=STREAM)], run: Annotated[str, Path(pattern=RUN)]) -> HTMLResponse:
         try:
             text = read(stream, run)
@@ -39,4 +37,4 @@ def application(read: Callable[[str, str], str | None], guard: Callable[..., Any
             raise HTTPException(404, f"There is no report of run {run} of stream {stream}.")
         return HTMLResponse(_PAGE.format(title=escape(f"{stream}: {run}"), text=escape(text)), headers=_HEADERS)
 
-    return app
+    return router

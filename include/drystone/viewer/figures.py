@@ -1,0 +1,111 @@
+"""What the block page shows of a stream: pure functions of one look at it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from drystone import ulids
+from drystone.block.states import State
+from drystone.config.model import StreamConfig
+from drystone.reader.lines import block_lines, stream_line
+from drystone.reader.view import View
+from drystone.timeline.timeline import states
+from drystone.viewer.model import BlockTable, SizeBin, Summary, ToDelete
+
+_SHOWN = 100
+_SMALLEST_BIN = 1 << 12
+_STEP = 4
+
+
+def summary_of(view: View, config: StreamConfig) -> Summary:
+    """Return a stream in figures."""
+    snapshot, timeline, times = view.snapshot, view.timeline, view.record.rules
+    found = states(snapshot, timeline, times)
+    groups = list(timeline.visible.groups)
+    last = max((block.ulid for group in groups for block in group.members), default=None)
+    last_ready = None if last is None else ulids.time_of(last)
+    metas = (snapshot.folders[ulid].meta for ulid, state in found.items() if state is State.FRESH)
+    return Summary(
+        at=timeline.at,
+        line=stream_line(view),
+        generation=view.record.generation,
+        sync_delay=times.sync_delay,
+        delete_delay=times.delete_delay,
+        target_block_bytes=config.compaction.target_block_bytes,
+        states=Counter(found.values()),
+        waiting=sum(meta.stats.num_samples for meta in metas if meta is not None),
+        newest_row=max((group.max_time for group in groups), default=None),
+        last_ready=last_ready,
+        lag=None if last_ready is None else timeline.at - last_ready,
+        to_delete=_to_delete(view, found),
+        sizes=size_bins((block.size for group in groups for block in group.members), config),
+        holds=tuple(f"{hold.owner}: {hold.reason}" for hold in snapshot.holds if hold.expires > timeline.at),
+        pins=sum(pin.expires > timeline.at for pin in snapshot.pins),
+        edits=len(snapshot.edits),
+        damage=timeline.damage[:_SHOWN],
+        problems=timeline.problems[:_SHOWN],
+    )
+
+
+def _to_delete(view: View, found: dict[str, State]) -> ToDelete:
+    sizes: Counter[State] = Counter()
+    for ulid, state in found.items():
+        sizes[state] += view.snapshot.folders[ulid].size
+    return ToDelete(
+        marked=sizes[State.MARKED] + sizes[State.DELETABLE] + sizes[State.DELETING],
+        superseded=sizes[State.HEALTHY_OVERLAPPED],
+        partial=sizes[State.PARTIAL],
+    )
+
+
+def size_bins(sizes: Iterable[int], config: StreamConfig) -> tuple[SizeBin, ...]:
+    """Return the blocks by size, each bin four times as wide as the one before; no empty one at either end."""
+    blocks: Counter[int] = Counter()
+    total: Counter[int] = Counter()
+    for size in sizes:
+        number = _bin_of(size)
+        blocks[number] += 1
+        total[number] += size
+    if not blocks:
+        return ()
+    return tuple(
+        SizeBin(
+            low=_edge(number),
+            high=_edge(number + 1),
+            blocks=blocks[number],
+            bytes=total[number],
+            small=2 * _edge(number + 1) <= config.compaction.target_block_bytes,
+        )
+        for number in range(min(blocks), max(blocks) + 1)
+    )
+
+
+def _bin_of(size: int) -> int:
+    number = 0
+    while size >= _edge(number + 1):
+        number += 1
+    return number
+
+
+def _edge(number: int) -> int:
+    return _SMALLEST_BIN * _STEP ** (number - 1) if number else 0
+
+
+def table_of(view: View) -> BlockTable:
+    """Return all blocks, column by column."""
+    lines = list(block_lines(view))
+    return BlockTable(
+        stream=view.record.stream,
+        at=view.timeline.at,
+        ulid=tuple(line.ulid for line in lines),
+        state=tuple(line.state for line in lines),
+        level=tuple(line.level for line in lines),
+        chunk=tuple(line.chunk for line in lines),
+        start=tuple(line.min_time for line in lines),
+        end=tuple(line.max_time for line in lines),
+        rows=tuple(line.rows for line in lines),
+        bytes=tuple(line.bytes for line in lines),
+        sources=tuple(line.sources for line in lines),
+        group=tuple(line.group for line in lines),
+    )

@@ -1,0 +1,116 @@
+"""What the endpoints of the block page answer. Times are ms since the epoch, sizes bytes."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from drystone.block.states import State
+from drystone.reader.details import BlockDetails
+from drystone.reader.lines import StreamLine
+from drystone.timeline.damage import Damage, Problem
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StreamEntry(_Model):
+    """A stream of the configuration. `kind`: where its rows come from."""
+
+    stream: str
+    bucket: str
+    kind: str
+
+
+class Streams(_Model):
+    """All streams, by name."""
+
+    config_file: str
+    streams: tuple[StreamEntry, ...]
+
+
+class SizeBin(_Model):
+    """Visible blocks of at least `low` and less than `high` bytes. `small`: a minor compaction would merge such."""
+
+    low: int
+    high: int
+    blocks: int
+    bytes: int
+    small: bool
+
+
+class ToDelete(_Model):
+    """Bytes that are going to be deleted, by what comes next for them."""
+
+    marked: int
+    """Marked: deleted after deleteDelay."""
+    superseded: int
+    """Covered or out, and not marked yet."""
+    partial: int
+    """Uploads that died."""
+
+
+class Summary(_Model):
+    """A stream at the moment `at`. `states`: how many blocks are in each. `waiting`: rows too young to be read.
+
+    `newest_row`: where the time range of the visible rows ends. `last_ready`: when the upload of the youngest visible
+    block began; `lag`: how long ago that is. Lists are cut after a hundred; `line` has the whole numbers.
+    """
+
+    at: int
+    line: StreamLine
+    generation: int
+    sync_delay: int
+    delete_delay: int
+    target_block_bytes: int
+    states: dict[State, int]
+    waiting: int
+    newest_row: int | None
+    last_ready: int | None
+    lag: int | None
+    to_delete: ToDelete
+    sizes: tuple[SizeBin, ...]
+    holds: tuple[str, ...]
+    pins: int
+    edits: int
+    damage: tuple[Damage, ...]
+    problems: tuple[Problem, ...]
+
+
+class BlockTable(_Model):
+    """All blocks of a stream, column by column, in the order of their ULIDs. A group of one has the name of its block.
+
+    `level`, `start`, `end` and `rows` are null where no meta.json can be read. Rows lie in [start, end).
+    """
+
+    stream: str
+    at: int
+    ulid: tuple[str, ...]
+    state: tuple[State, ...]
+    level: tuple[int | None, ...]
+    chunk: tuple[str, ...]
+    start: tuple[int | None, ...]
+    end: tuple[int | None, ...]
+    rows: tuple[int | None, ...]
+    bytes: tuple[int, ...]
+    sources: tuple[int, ...]
+    group: tuple[str, ...]
+
+
+class Run(_Model):
+    """The run that uploaded a block, by its name in the audit log.
+
+    `href`: its page in Airflow, seen from the root of Airflow's own pages; None where that is not known.
+    """
+
+    name: str
+    why: str
+    when: int
+    href: str | None
+
+
+class BlockPage(_Model):
+    """Everything about one block. `run`: None where the audit log does not tell."""
+
+    details: BlockDetails
+    run: Run | None
