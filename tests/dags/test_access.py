@@ -87,6 +87,20 @@ def test_a_secret_is_told_to_the_job_and_to_nobody_else(
     assert files_with(s3.secret_key, database) == []
 
 
+def test_a_step_reaches_the_bucket(
+    s3: S3Server, database: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that does its work itself has the credentials of the connection, as a job has."""
+    url = s3.url(prefix="access/steps")
+    monkeypatch.setenv("DRYSTONE_CONFIG", str(in_s3(config_file, url)))
+    connect(monkeypatch, "aws_default", login=s3.access_key, password=s3.secret_key)
+    conf = {"action": "hold", "name": "audit", "reason": "an audit", "dry_run": False}
+    done = DagBag(dag_folder=str(ROOT / "dags")).dags["events__hold"].test(run_conf=conf)
+    assert {str(instance.state) for instance in done.get_task_instances()} == {"success"}
+    bucket = S3Bucket(url, credentials=s3.credentials)
+    assert [info.key for info in bucket.list("events/") if "/holds/" in info.key or ".hold" in info.key]
+
+
 def test_a_secret_in_an_argument_or_a_file_is_found(tmp_path: Path) -> None:
     """The two searches find what is planted: an argument of a short-lived program, and a line of a file."""
     with Processes("planted-secret") as processes:

@@ -13,11 +13,11 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 
 from drystone import jobs
+from drystone.airflow.access import access
 from drystone.airflow.failures import as_task_failure, result_failure
 from drystone.airflow.operator import is_true
 from drystone.airflow.outcome import RESULT_XCOM, Summary, mapped_batches, summarize
 from drystone.airflow.runs import job_name
-from drystone.bucket import open_bucket
 from drystone.config.load import load
 
 Request = Mapping[str, Any] | Callable[..., Mapping[str, Any] | None]
@@ -67,11 +67,11 @@ class DrystoneStepOperator(BaseOperator):
         run = job_name(instance.dag_id, instance.run_id, instance.task_id)
         with as_task_failure():
             loaded = load(Path(self.config_file))
-            bucket = open_bucket(loaded.bucket_url(self.stream))
+            bucket = access(loaded, self.stream).open()
             # It loads Arrow, which no other task needs, and the parsing of DAG files least of all.
             steps = import_module("drystone.verbs.steps")
             result: jobs.JobResult = steps.run_step(
-                self.step, loaded, self.stream, run, self.request, dry_run=is_true(self.plan_only)
+                self.step, loaded, self.stream, run, self.request, bucket=bucket, dry_run=is_true(self.plan_only)
             )
             key = jobs.result_key(self.stream, run)
             bucket.put(key, result.to_json())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ValidationError
 
 from drystone import clock
-from drystone.bucket import open_bucket
+from drystone.bucket import Bucket, open_bucket
 from drystone.clock import Clock
 from drystone.config.load import Loaded
 from drystone.engine.erasures import erasures, keep_receipt, receipt_of
@@ -40,16 +40,21 @@ def run_step(
     run: str,
     request: object,
     *,
+    bucket: Bucket | None = None,
     dry_run: bool = False,
     now: Clock = clock.system,
 ) -> JobResult:
-    """Do one step in this process, and return its result; never raises what the step raises, but reports it."""
+    """Do one step in this process, and return its result; never raises what the step raises, but reports it.
+
+    `bucket`: the stream's, with the caller's credentials; by default the one at the configuration's address.
+    """
     started = now()
     done = _Done()
     error: DrystoneError | None = None
     try:
         wanted = STEP_REQUESTS[step].model_validate(request)
-        desk = Desk(open_bucket(loaded.bucket_url(stream)), stream, loaded.stream(stream), now)
+        opened = bucket or open_bucket(loaded.bucket_url(stream))
+        desk = Desk(opened, stream, loaded.stream(stream), now)
         done = _ACTS.get(type(wanted), _act)(desk, wanted, run, dry_run=dry_run)
     except ValidationError as raised:
         first = raised.errors()[0]
