@@ -48,14 +48,17 @@ def look_at_all(loaded: Loaded, opener: Opener, *, keep: bool, now: Clock = cloc
     return _each(one, tuple(loaded.config.streams))
 
 
-def kept_of_all(loaded: Loaded, opener: Opener, now: Clock = clock.system) -> list[Overview]:
-    """Return what was last kept of every stream of the configuration: one GET each, and no look at a block."""
+def kept_of_all(loaded: Loaded, opener: Opener) -> list[Overview]:
+    """Return what was last kept of every stream of the configuration: one GET each, and no look at a block.
+
+    The row of a stream of which nothing can be had says why, and is of the moment 0.
+    """
 
     def one(stream: str) -> Overview:
         try:
             return kept(opener(stream), stream)
         except Exception as error:  # noqa: BLE001 - as above
-            return failed(loaded, stream, error, now())
+            return failed(loaded, stream, error, 0)
 
     return _each(one, tuple(loaded.config.streams))
 

@@ -12,6 +12,7 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 
 from drystone import clock
+from drystone.airflow import fleet_pages
 from drystone.airflow.access import access
 from drystone.airflow.run_report import read_report
 from drystone.airflow.runs import run_name
@@ -28,9 +29,8 @@ _RUNS_LOOKED_AT = 1000
 def pages() -> Any:
     """Return the app of all pages. Whoever may see plugins in Airflow may look; nobody can change anything by it."""
     shelf = Shelf(load, _bucket, clock.system)
-    return application(
-        requires_access_view(AccessView.PLUGINS), reports.routes(_report), blocks.routes(shelf, run_page)
-    )
+    own = (reports.routes(_report), blocks.routes(shelf, run_page))
+    return application(requires_access_view(AccessView.PLUGINS), *own, *fleet_pages.routers())
 
 
 def _bucket(loaded: Loaded, stream: str) -> Bucket:

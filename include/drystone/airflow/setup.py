@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.utils.db import check_migrations
 from airflow.utils.session import create_session
 
-from drystone.airflow.access import is_s3, source_of
-from drystone.airflow.pools import SPARK_POOL, remover_pool
+from drystone.airflow.access import source_of
+from drystone.airflow.needs import bucket_connections, pools_of
 from drystone.config.load import Loaded
 from drystone.config.model import DEFAULT_BUCKET_CONNECTION
 from drystone.errors import UsageError
@@ -29,12 +29,9 @@ def setup(loaded: Loaded) -> list[str]:
     Raises UsageError if Airflow's database is not ready.
     """
     check_database()
-    pools = [(SPARK_POOL, loaded.config.spark.max_parallel_jobs, "Spark jobs of Drystone that run at once")]
-    pools += [(remover_pool(name), 1, f"The one remover of stream {name}") for name in loaded.config.streams]
-    lines = [_pool(name, slots, description) for name, slots, description in pools]
+    lines = [_pool(name, slots, description) for name, slots, description in pools_of(loaded)]
     lines.append(_connection(loaded.config.spark.connection))
-    in_s3 = {loaded.bucket_connection(name) for name in loaded.config.streams if is_s3(loaded.bucket_url(name))}
-    return lines + [_bucket_connection(name) for name in sorted(in_s3)]
+    return lines + [_bucket_connection(name) for name in bucket_connections(loaded)]
 
 
 def check_database() -> None:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from drystone.verbs.overview import Overview
 
 Kind = Literal["counter", "gauge", "timing"]
+_MOMENT = "s since 1970"
 _STREAM = ("stream",)
 _RUN = ("stream", "workflow")
 
@@ -34,8 +35,8 @@ class Metric:
 
     @property
     def prometheus(self) -> str:
-        """Its name on the page for Prometheus."""
-        return self.name.replace(".", "_")
+        """Its name on the page for Prometheus, which has times in seconds, and says so."""
+        return self.name.replace(".", "_") + {"s": "_seconds", _MOMENT: "_timestamp_seconds"}.get(self.unit, "")
 
 
 class Sample(NamedTuple):
@@ -82,12 +83,12 @@ PROBLEMS = _of_a_stream("problems", "findings", "what `drystone inspect` lists a
 DAMAGE = _of_a_stream("damage", "findings", "rows that should be there and cannot be read")
 UNREADABLE = _of_a_stream("unreadable", "0 or 1", "1 where the stream could not be looked at")
 SEEN = Metric(
-    "drystone.stream.seen", "gauge", "s since 1970", _STREAM, "when the numbers of the stream were taken", stats=False
+    "drystone.stream.seen", "gauge", _MOMENT, _STREAM, "when the numbers of the stream were taken", stats=False
 )
 SUCCEEDED = Metric(
     "drystone.workflow.succeeded",
     "gauge",
-    "s since 1970",
+    _MOMENT,
     _RUN,
     "when the newest run ended in which every task succeeded; 0: none is known",
     stats=False,
@@ -120,7 +121,8 @@ def stream_samples(overview: Overview, now: int) -> Iterator[Sample]:
     """Yield the gauges of one stream at `now` (ms): lags grow while nobody looks."""
     stream = {"stream": overview.stream}
     yield Sample(UNREADABLE, stream, int(bool(overview.error)))
-    yield Sample(SEEN, stream, overview.at / 1000)
+    if overview.at:
+        yield Sample(SEEN, stream, overview.at / 1000)
     for workflow, runs in sorted(overview.runs.items()):
         labels = stream | {"workflow": workflow}
         yield Sample(SUCCEEDED, labels, (runs.succeeded or 0) / 1000)
