@@ -18,6 +18,7 @@ from drystone import jobs
 from drystone.airflow.access import Access, access
 from drystone.airflow.failures import as_task_failure, failure, result_failure
 from drystone.airflow.hook import SubmitHook, check_reachable, existing_connection, quiet
+from drystone.airflow.lineage import openlineage
 from drystone.airflow.outcome import RESULT_XCOM, Summary, mapped_batches, read_result, summarize
 from drystone.airflow.runs import job_name
 from drystone.bucket import Bucket
@@ -72,6 +73,7 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         self.plan_only = plan_only
         self.plans = verb == "detect" if plans is None else plans
         self.batch_label = batch_label
+        self._result: jobs.JobResult | None = None
 
     def execute(self, context: Context) -> Any:
         """Submit, wait, read the result. Raises AirflowFailException or AirflowException as the class says."""
@@ -86,6 +88,15 @@ class DrystoneSparkOperator(SparkSubmitOperator):
             bucket.delete([key])
             ended = self._submit(context)
             return self._conclude(context, bucket, key, ended, report=not hook.shows_output)
+
+    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
+        """Return what the job read and wrote, for OpenLineage's listener; nothing where it left no result."""
+        from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415 -- it calls us
+
+        if self._result is None:
+            return OperatorLineage()
+        request = self.request if isinstance(self.request, Mapping) else {}
+        return openlineage(load(Path(self.config_file)), self.verb, request, self._result)
 
     def on_kill(self) -> None:
         """Stop spark-submit, if it was started."""
@@ -150,6 +161,7 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         if result is None:
             text = f"{self.verb} of {self.stream} left no result: it died, and can be run again. {ended}"
             raise failure(text, retryable=True)
+        self._result = result
         if report and result.report:
             self.log.info("%s", result.report)
         if not result.ok:
