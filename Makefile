@@ -21,8 +21,8 @@ help: ## this list
 
 setup: .venv/.drystone ## make or update the environment in .venv (the others do it by themselves)
 
-demo: setup java ## run the whole block lifecycle on real data, through Airflow and Spark; BUCKET=s3: on a real S3 server
-	@$(BIN)/python demo/run.py $(BUCKET)
+demo: setup java $(if $(ON),postgres) ## the whole block lifecycle on real data, through Airflow and Spark; BUCKET=s3: on an S3 server; ON=cluster
+	@$(BIN)/python demo/run.py $(or $(ON),$(BUCKET))
 
 demo-kafka: setup java ## flights from a real Kafka broker into blocks, each message exactly once, through Airflow and Spark
 	@$(BIN)/python demo/kafka_run.py

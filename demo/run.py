@@ -22,10 +22,9 @@ from stages import Expected, Stage, take
 from watch import Watch
 
 from drystone.block import keys
-from drystone.bucket import Bucket, LocalBucket
+from drystone.bucket import Bucket
 from drystone.errors import DrystoneError
 from drystone.jobs import JobResult
-from drystone.testing.airflow_home import AirflowHome
 from drystone.testing.airflow_rest import AirflowClient, AirflowError, Task
 
 BOUNDARIES = {"minor_ready": "minor", "major_ready": "major", "mark": "mark", "sweep": "sweep"}
@@ -85,32 +84,31 @@ class Demo:
 def main(kind: str = "local") -> int:
     """Run everything on a bucket of this kind; return 0 only if all of it holds."""
     begun = time.monotonic()
-    for folder in (BUILD, airflow_home().folder):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(BUILD, ignore_errors=True)
+    if kind != "cluster":
+        shutil.rmtree(airflow_home().folder, ignore_errors=True)
     with place(kind) as where:
         return 0 if on(where, begun) else 1
 
 
 def on(where: Place, begun: float) -> bool:
     """Prepare everything, start Airflow, and run the demo; return whether everything holds."""
-    home = where.home()
     with ThreadPoolExecutor(1) as pool:
-        say("Airflow's home is made in .airflow, and the flights of 2013 are fetched.")
-        prepared = pool.submit(home.prepare)
+        say("Airflow's home is made, and the flights of 2013 are fetched.")
+        prepared = pool.submit(where.prepare)
         table_of_flights = flights.load()
         flights.split_by_origin(table_of_flights, DATA)
         truth, expected = flights.truth(table_of_flights), Expected.of(table_of_flights)
         say(f"{truth.rows:,} flights in three files, checksum {truth.checksum}.")
         prepared.result()
-    say("Airflow starts: scheduler, triggerer, dag-processor, api-server.")
-    with home.running() as client:
-        where.introduce(client)
+    with where.running() as client:
         demo = Demo(client, where.bucket(), truth, expected)
-        return run(home, client, demo, truth, begun)
+        return run(where, client, demo, truth, begun)
 
 
-def run(home: AirflowHome, client: AirflowClient, demo: Demo, truth: flights.Truth, begun: float) -> bool:
+def run(where: Place, client: AirflowClient, demo: Demo, truth: flights.Truth, begun: float) -> bool:
     """Run the demo on an Airflow that is up, and report; return whether everything holds."""
+    home = where.home()
     for line in home.drystone("airflow", "setup").splitlines():
         if line.startswith(("pool", "connection")):
             say(line)
@@ -137,9 +135,8 @@ def run(home: AirflowHome, client: AirflowClient, demo: Demo, truth: flights.Tru
         "wall": {name: round(seconds, 1) for name, seconds in asdict(shares).items()},
         "wrong": wrong,
     }
-    ui = "make ui" if isinstance(demo.bucket, LocalBucket) else "make ui BUCKET=s3"
     (BUILD / "report.json").write_text(json.dumps(report, indent=1))
-    say(f"Written: {(BUILD / 'report.json').relative_to(BUILD.parents[1])}. Look around with `{ui}`.")
+    say(f"Written: {(BUILD / 'report.json').relative_to(BUILD.parents[1])}. Look around with {where.again}.")
     return not wrong
 
 

@@ -17,6 +17,8 @@ from drystone.testing.airflow_rest import AirflowError
 
 def main(kind: str = "local") -> int:
     """Start on a bucket of this kind, say where it is, wait, stop."""
+    if kind == "cluster":
+        raise SystemExit("The cluster has its UI already: `make cluster` says where.")
     with place(kind) as where:
         return show(where)
 
@@ -27,10 +29,8 @@ def show(where: Place) -> int:
     if not DATA.is_dir():
         say("The flights of 2013 are fetched, so that there is something to ingest.")
         flights.split_by_origin(flights.load(), DATA)
-    home.prepare()
-    say("Airflow starts; this takes half a minute.")
-    with home.running() as client:
-        where.introduce(client)
+    where.prepare()
+    with where.running() as client:
         home.drystone("airflow", "setup")
         unpause(client)
         say(f"[bold]{client.url}[/]   user [bold]{USER}[/]   password [bold]{home.password}[/]")

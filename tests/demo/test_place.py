@@ -41,6 +41,6 @@ def test_in_s3_only_the_bucket_is_another(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_another_kind_is_refused() -> None:
-    """A word that names no kind of bucket ends the demo before anything is started."""
-    with pytest.raises(SystemExit, match="BUCKET=gcs: no such kind of bucket; known: local, s3"), place.place("gcs"):
+    """A word that names no place ends the demo before anything is started."""
+    with pytest.raises(SystemExit, match="gcs: no such place for the demo; known: BUCKET=local"), place.place("gcs"):
         pass

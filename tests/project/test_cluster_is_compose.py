@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import compose_file
 import pytest
 import yaml
 
@@ -25,19 +22,7 @@ from drystone.testing.cluster.state import State
 @pytest.fixture(scope="module")
 def compose(root: Path) -> dict[str, dict[str, Any]]:
     """The services of the compose file, as a parser understands it, with all that is optional."""
-    run = subprocess.run(
-        [
-            Path(sys.executable).with_name("podman-compose"),
-            *("--podman-path", shutil.which("echo") or "/bin/echo", "--profile", "s3", "--profile", "kafka", "config"),
-        ],
-        cwd=root,
-        env=os.environ | {"DRYSTONE_SECRET": "s" * 64, "DRYSTONE_S3_SECRET": "s3-secret"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    services: dict[str, dict[str, Any]] = yaml.safe_load(run.stdout)["services"]
-    return services
+    return compose_file.services()
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +97,8 @@ def test_airflow_is_told_the_same(
     home = AirflowHome(tmp_path, root / "dags", root / "plugins", tmp_path / "none", database="u:p@h:1/n", port=1)
     ours = home._settings("http://127.0.0.1:1", 1)
     assert theirs["AIRFLOW__CORE__EXECUTOR"] == ours["core"]["executor"]
+    interval = "orphaned_tasks_check_interval"
+    assert str(theirs[f"AIRFLOW__SCHEDULER__{interval.upper()}"]) == ours["scheduler"][interval]
     for name, address in ours["database"].items():
         assert theirs[f"AIRFLOW__DATABASE__{name.upper()}"].partition("://")[0] == address.partition("://")[0]
     for name in ("AIRFLOW_CONN_SPARK_DEFAULT", "AIRFLOW_CONN_AWS_DEFAULT"):

@@ -158,7 +158,8 @@ class AirflowHome:
             "logging": {"base_log_folder": str(self.folder / "logs" / "tasks")},
             "api": {"host": "127.0.0.1", "port": str(port), "base_url": url, "workers": "1"},
             # A task starts as soon as the one before it is over: the defaults are made for bigger houses.
-            "scheduler": {"scheduler_idle_sleep_time": "0.25"},
+            # The one scheduler looks soon for what ran under the one before it, should that have been killed.
+            "scheduler": {"scheduler_idle_sleep_time": "0.25", "orphaned_tasks_check_interval": "30"},
             "dag_processor": {"min_file_process_interval": "120", "refresh_interval": "30", "parsing_processes": "1"},
             "usage_data_collection": {"enabled": "False"},
         }

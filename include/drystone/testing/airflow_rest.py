@@ -110,6 +110,10 @@ class AirflowClient:
         found: list[dict[str, Any]] = self.call("GET", f"/dags/{dag_id}/dagRuns?order_by=id&limit=100")["dag_runs"]
         return found
 
+    def delete_run(self, dag_id: str, run_id: str) -> None:
+        """Delete a run with its tasks; what they do is stopped."""
+        self.call("DELETE", f"/dags/{dag_id}/dagRuns/{_quote(run_id)}")
+
     def tasks(self, dag_id: str, run_id: str) -> list[Task]:
         """Return the run's task instances."""
         path = f"/dags/{dag_id}/dagRuns/{_quote(run_id)}/taskInstances?limit=1000"
