@@ -12,7 +12,19 @@ from rich.console import Console
 
 from benchmarks import bench, pages, table
 
-NAMES = ("compaction", "major", "ingest", "kafka", "reading", "timeline", "memory", "load", "thanos", "fleet")
+NAMES = (
+    "compaction",
+    "major",
+    "ingest",
+    "kafka",
+    "reading",
+    "timeline",
+    "memory",
+    "load",
+    "thanos",
+    "fleet",
+    "lifecycle",
+)
 """The modules of this package that measure: each has `measure(bench) -> list[Table]`."""
 QUICK = 0.1
 

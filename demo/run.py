@@ -16,16 +16,14 @@ import flights
 from follow import Run, follow
 from home import BUILD, DATA, STREAM, airflow_home, stop_on_signals, unpause
 from place import Place, place
-from shares import split
 from show import proof, say, table, tell_stage
 from stages import Expected, Stage, take
 from watch import Watch
 
-from drystone.block import keys
 from drystone.bucket import Bucket
 from drystone.errors import DrystoneError
-from drystone.jobs import JobResult
 from drystone.testing.airflow_rest import AirflowClient, AirflowError, Task
+from drystone.testing.wall_time import results_in, split
 
 BOUNDARIES = {"minor_ready": "minor", "major_ready": "major", "mark": "mark", "sweep": "sweep"}
 """The lifecycle's tasks that end a stage."""
@@ -119,7 +117,7 @@ def run(where: Place, client: AirflowClient, demo: Demo, truth: flights.Truth, b
     demo.ingest()
     with Watch(demo.bucket, truth) as watch:
         demo.lifecycle()
-    shares = split(wall, time.time(), _results(demo.bucket), demo.sensors)
+    shares = split(wall, time.time(), results_in(demo.bucket, STREAM), demo.sensors)
     table(demo.stages, shares)
     wrong = [*watch.wrong, *(f"after {stage.name}: not as it should be" for stage in demo.stages if not stage.ok)]
     if len(demo.stages) != len(BOUNDARIES) + 1 or not watch.reads:
@@ -138,16 +136,6 @@ def run(where: Place, client: AirflowClient, demo: Demo, truth: flights.Truth, b
     (BUILD / "report.json").write_text(json.dumps(report, indent=1))
     say(f"Written: {(BUILD / 'report.json').relative_to(BUILD.parents[1])}. Look around with {where.again}.")
     return not wrong
-
-
-def _results(bucket: Bucket) -> list[JobResult]:
-    """Return the results of all jobs, from the bucket."""
-    found = []
-    for info in bucket.list(keys.reports(STREAM)):
-        raw = json.loads(bucket.get(info.key))
-        if "verb" in raw:
-            found.append(JobResult.model_validate(raw))
-    return found
 
 
 if __name__ == "__main__":

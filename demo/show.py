@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from flights import Truth
 from rich.console import Console
 from rich.table import Table
-from shares import Shares
 from stages import Stage
 
 from drystone.testing.airflow_rest import Task
+from drystone.testing.wall_time import Shares
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 _BEGUN = time.monotonic()

@@ -26,12 +26,13 @@ TITLES = {
     "load": "Load",
     "thanos": "Thanos",
     "fleet": "Fleet",
+    "lifecycle": "Lifecycle",
 }
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_every_measurement_prints_and_writes_its_tables(tmp_path: Path) -> None:
     """`python -m benchmarks` at a tiny scale ends well, with each measurement's table on screen and as Markdown."""
     environment = os.environ | {"DRYSTONE_BENCH": str(tmp_path)}

@@ -21,6 +21,7 @@ version: 1
 bucket: file:bucket
 spark:
   max_parallel_jobs: 3
+  local_bytes: 0B
   conf: {{spark.ui.enabled: "false", spark.driver.extraJavaOptions: "-XX:+UseSerialGC"}}
 streams:
   events:

@@ -38,7 +38,7 @@ streams:
     time_column: at
     sort_key: [who, at]
     schema: {who: string, at: timestamp}
-    times: {allow_short_delays: true, sync_delay: 6s, upload_timeout: 4s, clock_skew: 1s, delete_delay: 8s,
+    times: {allow_short_delays: true, sync_delay: 12s, upload_timeout: 10s, clock_skew: 1s, delete_delay: 14s,
             read_timeout: 4s}
     ingest: {path: "in/*.csv", format: csv}
     lifecycle: {schedule: null}

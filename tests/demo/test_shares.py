@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from shares import split
 
 from drystone.jobs import JobResult
 from drystone.testing.airflow_rest import Task
+from drystone.testing.wall_time import split
 
 
 def job(started: float, ended: float, spark_start: float) -> JobResult:

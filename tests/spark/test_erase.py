@@ -9,6 +9,7 @@ from drystone import clock
 from drystone.block import keys
 from drystone.block.meta import parse
 from drystone.block.receipt import Receipt
+from drystone.bucket import open_bucket
 from drystone.verbs.steps import run_step
 
 pytestmark = pytest.mark.spark
@@ -28,7 +29,8 @@ def test_an_erasure_on_spark(small: Small) -> None:
     assert "1 rows were erased" in dry.report
     assert len(small.rows()) == 4
 
-    written = run_step("erase", small.loaded, STREAM, "write", asked, now=clock.system)
+    bucket = open_bucket(small.loaded.bucket_url(STREAM))
+    written = run_step("erase", small.loaded, STREAM, "write", asked, bucket, now=clock.system)
     assert written.ok, written.error
     assert sorted(row["city"] for row in small.rows()) == ["Lund", "Lund", "Rome"]
     planned = small.job("detect", "plan", kind="rewrite", batches=2)

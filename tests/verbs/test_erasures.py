@@ -257,7 +257,7 @@ def test_retired_rows_are_dropped_for_good(world: World) -> None:
 def run(world: World, step: Any, *, dry_run: bool = False, **request: object) -> JobResult:
     """Do a step as an Airflow task does."""
     loaded = load(world.lake.config_file)
-    return run_step(step, loaded, STREAM, "dag.run.task", request, dry_run=dry_run, now=world.clock)
+    return run_step(step, loaded, STREAM, "dag.run.task", request, world.bucket, dry_run=dry_run, now=world.clock)
 
 
 def test_steps_report_what_they_did(world: World) -> None:

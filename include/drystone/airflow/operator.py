@@ -6,6 +6,7 @@ Source: the design, "Airflow: how people use it".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,8 @@ class DrystoneSparkOperator(SparkSubmitOperator):
             key = jobs.result_key(self.stream, run)
             # What an earlier try left must not be taken for this one's.
             bucket.delete([key])
+            if self._done_here(loaded, bucket, run, key):
+                return self._conclude(context, bucket, key, "It was not Spark's.", report=True)
             ended = self._submit(context)
             return self._conclude(context, bucket, key, ended, report=not hook.shows_output)
 
@@ -115,6 +118,18 @@ class DrystoneSparkOperator(SparkSubmitOperator):
         hook.access = allowed
         check_reachable(hook.master, loaded.bucket_url(self.stream), shared_filesystem=spark.shared_filesystem)
         return hook
+
+    def _done_here(self, loaded: Loaded, bucket: Bucket, run: str, key: str) -> bool:
+        """Do it in this process, if it is little, and write the result; return whether that was so."""
+        # It loads Arrow, which the parsing of DAG files can do without.
+        here = import_module("drystone.verbs.here")
+        dry_run = is_true(self.plan_only)
+        result = here.run_here(self.verb, loaded, self.stream, run, self.request or {}, bucket, dry_run=dry_run)
+        if result is None:
+            return False
+        self.log.info("Done by this task itself: it reads no more than spark.local_bytes.")
+        bucket.put(key, result.to_json())
+        return True
 
     def _arguments(self, config: Path, run: str) -> list[str]:
         request = jobs.REQUESTS[self.verb]

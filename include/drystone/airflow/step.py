@@ -71,7 +71,7 @@ class DrystoneStepOperator(BaseOperator):
             # It loads Arrow, which no other task needs, and the parsing of DAG files least of all.
             steps = import_module("drystone.verbs.steps")
             result: jobs.JobResult = steps.run_step(
-                self.step, loaded, self.stream, run, self.request, bucket=bucket, dry_run=is_true(self.plan_only)
+                self.step, loaded, self.stream, run, self.request, bucket, dry_run=is_true(self.plan_only)
             )
             key = jobs.result_key(self.stream, run)
             bucket.put(key, result.to_json())

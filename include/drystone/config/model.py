@@ -329,6 +329,8 @@ class SparkConfig(Section):
     """Passed to spark-submit with `--conf`."""
     max_parallel_jobs: int = Field(2, ge=1, le=64)
     """Slots of the pool `drystone_spark`, and the number of batches that a compaction is cut into."""
+    local_bytes: Size = Field(64 << 20, ge=0)
+    """What reads no more than this, and few blocks, is done by Airflow's task itself, without Spark; 0B: nothing is."""
     shared_filesystem: bool = False
     """Says that a local bucket is seen under the same path by every worker of a cluster."""
 

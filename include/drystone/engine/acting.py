@@ -20,6 +20,7 @@ def act(job: Job, plan: Plan, actions: Sequence[Mark | Unmark | Delete], what: s
     """
     if not actions:
         return []
+    job.workers.expect(len(actions))
     with kept_lease(job.bucket, job.stream, job.run, job.clock, job.pacer) as lease:
         look = SecondLook(job.bucket, job.stream, job.workers.clock)
         remover = Remover(look, lease, plan, job.times.delete_delay)

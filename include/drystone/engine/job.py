@@ -34,6 +34,13 @@ class Workers(Protocol):
         """About how many tasks run at once."""
         ...
 
+    def expect(self, tasks: int, size: int = 0) -> None:
+        """Be told, before anything of it is begun, of tasks that together read about `size` bytes.
+
+        Workers that are for less raise TooMuchError: then others are to do all of it.
+        """
+        ...
+
     def map(self, function: Callable[[T], R], tasks: Sequence[T], shares: int = 0) -> list[R]:
         """Return the function's result for each task, in their order; raise what a task raises.
 

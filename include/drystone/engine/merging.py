@@ -94,6 +94,7 @@ def _build(job: Job, recipes: Mapping[str, Recipe]) -> Merged:
     if not tasks:
         return Merged((), failed, transient)
     tasks.sort(key=lambda task: -task.bytes)
+    job.workers.expect(len(tasks), sum(task.bytes for task in tasks))
     results = job.workers.map(build_output, tasks)
     failed |= {result.key: result.error for result in results if result.error}
     transient |= any(result.retryable for result in results if result.error)

@@ -16,6 +16,7 @@ from drystone.errors import (
     SourceChangedError,
     UploadTimeoutError,
 )
+from drystone.verbs.results import unforeseen
 
 _INPUT = (
     "MALFORMED_RECORD",
@@ -44,7 +45,7 @@ _FROM_WORKER = re.compile(r"drystone\.errors\.(\w+): ([^\n]*)")
 
 def translate(error: Exception) -> DrystoneError:
     """Return the error to report for what ended a job, whoever raised it."""
-    return _of_spark(error) if isinstance(error, PySparkException | Py4JError) else _unforeseen(error)
+    return _of_spark(error) if isinstance(error, PySparkException | Py4JError) else unforeseen(error)
 
 
 def _of_spark(error: PySparkException | Py4JError) -> DrystoneError:
@@ -68,14 +69,6 @@ def _headline(text: str) -> str:
     lines = (line.removeprefix(": ").strip() for line in text.splitlines())
     found = next((line for line in lines if line and not line.startswith(_CALLING)), "Spark gave no reason")
     return re.sub(r"^[\w.$]+(?:Exception|Error): ", "", found)
-
-
-def _unforeseen(error: Exception) -> DrystoneError:
-    """Return the error to report for what nobody has thought of: a failing machine may be tried again, a bug not."""
-    line = " ".join(f"{type(error).__name__}: {error}".split())
-    if isinstance(error, OSError):
-        return BucketError(f"this machine failed: {line}.")
-    return DrystoneError(f"this should not happen: {line}.", "The job's log has the traceback; please report it.")
 
 
 def _cause(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,6 +26,7 @@ from drystone.spark.failures import translate
 from drystone.spark.workers import SparkWorkers
 from drystone.tracker import ListingTracker
 from drystone.verbs import backfill, compact, detect, removal, replay, verify
+from drystone.verbs.results import result_of
 
 _HANDLERS: dict[Verb, Callable[[JobContext, Any], Outcome]] = {
     "upload": upload.run,
@@ -85,41 +85,11 @@ def run(
 ) -> JobResult:
     """Do one verb in this process, and return its result; never raises what the verb raises, but reports it."""
     bucket = open_bucket(loaded.bucket_url(stream))
-    started = clock.system()
-    outcome, error = Outcome(), None
-    try:
-        job = _job(loaded, stream, run_id, bucket, spark, dry_run=dry_run)
-        outcome = _HANDLERS[verb](job, request)
-    except DrystoneError as raised:
-        error = raised
-    except Exception as raised:  # noqa: BLE001 - the boundary: whatever happened is this job's result
-        traceback.print_exc()
-        error = translate(raised)
-    if error is None and outcome.verdict is not None:
-        error = outcome.verdict
-    if error is None and outcome.failures:
-        error = DrystoneError(f"{len(outcome.failures)} actions failed, the others were done: {outcome.failures[0]}")
-        error.retryable = outcome.retryable
-    ended = clock.system()
-    return JobResult(
-        verb=verb,
-        stream=stream,
-        run=run_id,
-        dry_run=dry_run,
-        ok=error is None,
-        error=error.message if error else "",
-        next_step=error.next_step if error else "",
-        retryable=error.retryable if error else False,
-        started=started,
-        ended=ended,
-        work_ms=ended - started,
-        summary=outcome.summary,
-        blocks=outcome.blocks,
-        other_blocks=outcome.other_blocks,
-        plan_key=outcome.plan_key,
-        batches=outcome.batches,
-        report="\n".join([*outcome.report, *outcome.failures]),
-    )
+
+    def act() -> Outcome:
+        return _HANDLERS[verb](_job(loaded, stream, run_id, bucket, spark, dry_run=dry_run), request)
+
+    return result_of(verb, stream, run_id, act, dry_run=dry_run, now=clock.system, translate=translate)
 
 
 def _job(loaded: Loaded, stream: str, run_id: str, bucket: Bucket, spark: SparkSession, *, dry_run: bool) -> JobContext:

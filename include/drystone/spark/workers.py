@@ -30,6 +30,9 @@ class SparkWorkers:
         """Spark's default parallelism: the cores of all workers."""
         return self._spark.sparkContext.defaultParallelism
 
+    def expect(self, tasks: int, size: int = 0) -> None:
+        """Take on anything."""
+
     def map(self, function: Callable[[T], R], tasks: Sequence[T], shares: int = 0) -> list[R]:
         """See `Workers.map`."""
         return self._spark.sparkContext.parallelize(tasks, shares or len(tasks)).map(function).collect()

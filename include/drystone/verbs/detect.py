@@ -63,6 +63,7 @@ def _plan(job: Job, request: DetectRequest, snapshot: Snapshot, timeline: Timeli
 
     def spread(looks: Sequence[Look]) -> list[Found]:
         """Look through the blocks on the workers."""
+        job.workers.expect(len(looks), sum(file.size_bytes or 0 for look in looks for file in look.meta.thanos.files))
         return job.workers.map(look_into, looks, min(len(looks), 4 * job.workers.parallelism))
 
     rewriting = Rewriting(job.bucket, job.policy, job.run, spread)

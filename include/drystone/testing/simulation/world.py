@@ -54,6 +54,9 @@ class InTurn:
         self._around = around
         self.clock = clock
 
+    def expect(self, tasks: int, size: int = 0) -> None:
+        """Take on anything."""
+
     def map(self, function: Callable[[T], R], tasks: Sequence[T], shares: int = 0) -> list[R]:
         """See `Workers.map`."""
         del shares

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drystone.block import keys
+from drystone.bucket import Bucket
 from drystone.jobs import JobResult
 from drystone.testing.airflow_rest import Task
 
@@ -19,6 +22,16 @@ class Shares:
     spark_start: float
     delays: float
     airflow: float
+
+
+def results_in(bucket: Bucket, stream: str) -> list[JobResult]:
+    """Return the results of all jobs of a stream, from its bucket."""
+    found = []
+    for info in bucket.list(keys.reports(stream)):
+        raw = json.loads(bucket.get(info.key))
+        if "verb" in raw:
+            found.append(JobResult.model_validate(raw))
+    return found
 
 
 def split(begin: float, end: float, results: Sequence[JobResult], sensors: Sequence[Task]) -> Shares:
