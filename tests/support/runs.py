@@ -14,6 +14,7 @@ from drystone.clock import Clock
 from drystone.config.model import StreamConfig
 from drystone.coordination import NoCoordination
 from drystone.engine.job import Job
+from drystone.engine.local import LocalWorkers
 from drystone.engine.outcome import Outcome
 from drystone.engine.pacer import ThreadPacer
 from drystone.engine.record import read_record
@@ -28,27 +29,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class OneByOne:
-    """Workers that are this thread. See `drystone.engine.job.Workers`."""
-
-    clock: Clock
-    parallelism: int = 1
-
-    def map(self, function: Callable[[T], R], tasks: Sequence[T], shares: int = 0) -> list[R]:
-        """See `Workers.map`."""
-        del shares
-        return [function(task) for task in tasks]
-
-
-class Pickling(OneByOne):
-    """Workers that are this thread, and get nothing but what a pickle holds, as if they were elsewhere."""
+class Pickling(LocalWorkers):
+    """Workers that are this thread; everything goes there and comes back as if they were on another machine."""
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T], shares: int = 0) -> list[R]:
         """See `Workers.map`."""
         del shares
         sent = (pickle.loads(pickle.dumps((function, task))) for task in tasks)  # noqa: S301 -- our own bytes
-        return [there(its) for there, its in sent]
+        return [pickle.loads(pickle.dumps(there(its))) for there, its in sent]  # noqa: S301 -- as above
 
 
 @dataclass
@@ -59,7 +47,7 @@ class Runs:
     stream: str
     config: StreamConfig
     clock: Clock = clock.system
-    workers: Callable[[Clock], OneByOne] = OneByOne
+    workers: Callable[[Clock], LocalWorkers] = LocalWorkers
     tracker: ListingTracker = field(init=False)
 
     def __post_init__(self) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from lakes import STREAM, Lake, make_lake, rows
+from runs import Pickling
 
 from drystone import clock, ulids
 from drystone.block import keys
@@ -44,21 +44,6 @@ HOUR = 3_600_000
 OSLO = EraseRequest(predicate=Comparison(column="city", op="=", value="Oslo"), reason="request 17", author="ann")
 
 
-class Here:
-    """Runs every task in this process, on one clock."""
-
-    parallelism = 1
-
-    def __init__(self, clock: ManualClock) -> None:
-        """See Workers."""
-        self.clock = clock
-
-    def map(self, function: Any, tasks: Sequence[Any], shares: int = 0) -> list[Any]:  # noqa: ARG002 - its signature
-        """See Workers; everything goes there and comes back as it would from another machine."""
-        sent = [pickle.loads(pickle.dumps((function, task))) for task in tasks]  # noqa: S301 - our own
-        return [pickle.loads(pickle.dumps(act(task))) for act, task in sent]  # noqa: S301 - our own
-
-
 class World:
     """A stream whose verbs run in this process, on a clock that is ahead of the writers'."""
 
@@ -79,7 +64,7 @@ class World:
             record=read_record(self.bucket, STREAM),
             tracker=ListingTracker(self.bucket, STREAM),
             coordination=NoCoordination(),
-            workers=Here(self.clock),
+            workers=Pickling(self.clock),
             clock=self.clock,
             pacer=ThreadPacer(),
         )
