@@ -5,6 +5,7 @@ BIN := .venv/bin
 UV_VERSION := $(shell sed -n 's/^uv==//p' requirements.txt)
 UV := VIRTUAL_ENV=.venv UV_HTTP_TIMEOUT=180 $(BIN)/uv --no-progress
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+CHROMIUM := $(shell command -v chromium)
 INITDB := $(firstword $(wildcard /usr/lib/postgresql/*/bin/initdb) $(shell command -v initdb))
 # uv does not read pip's settings: a package mirror that is set for pip is handed over.
 ifdef PIP_INDEX_URL
@@ -14,7 +15,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo demo-kafka ui cluster cluster-down test test-all simulate bench lint docs requirements clean java postgres
+.PHONY: help setup chromium screenshots demo demo-kafka ui cluster cluster-down test test-all simulate bench lint docs requirements clean java postgres
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -36,10 +37,10 @@ cluster: setup java postgres ## all of docker-compose.yaml without Docker, until
 cluster-down: setup ## end the cluster, whatever state it is in; its data stays in .cluster
 	@$(BIN)/python -m drystone.testing.cluster down
 
-test: lint java ## all checks and all quick tests
+test: lint java chromium ## all checks and all quick tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
-test-all: lint java ## all checks and all tests, the slow ones too
+test-all: lint java chromium ## all checks and all tests, the slow ones too
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 simulate: setup ## lives of a stream on a failing bucket, by the thousand, with a summary; SEEDS=10000 FIRST=0
@@ -57,6 +58,9 @@ lint: setup ## ruff, mypy and the import rules
 docs: setup ## write the reference pages that follow from the code
 	@$(BIN)/python docs/generate.py
 
+screenshots: setup chromium ## make the pictures of docs/images anew, in a real browser
+	@SCREENSHOTS=docs/images $(BIN)/python -m pytest -q tests/browser/test_screenshots.py
+
 requirements: setup ## resolve requirements.in into requirements.txt, keeping the pins that still fit
 	@$(UV) pip compile requirements.in -o requirements.txt --quiet --no-emit-index-url --python-version 3.11 \
 	  --custom-compile-command "make requirements"
@@ -65,6 +69,12 @@ clean: ## remove everything that these commands made
 	@! test -d .cluster || $(BIN)/python -m drystone.testing.cluster down
 	@rm -rf .venv build .airflow .cluster .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+chromium:
+	@test -n "$(CHROMIUM)" || \
+	  { test "$$(id -u)" = 0 && echo "Installing Debian's Chromium …" && \
+	    { apt-get update && apt-get install --yes --no-install-recommends chromium; } > /dev/null; } || \
+	  { echo "Chromium is needed, and there is none: apt-get install chromium" >&2; exit 1; }
 
 java:
 	@$(JAVA) -version 2>&1 | grep -qE 'version "(1[7-9]|2[0-9])[.".-]' || \

@@ -69,7 +69,7 @@ def test_make_lists_its_commands(root: Path) -> None:
     listed = {line.split()[1] for line in make(root).stdout.splitlines()}
     assert listed == {
         "help", "setup", "demo", "demo-kafka", "ui", "cluster", "cluster-down", "test", "test-all", "simulate", "bench",
-        "lint", "docs", "requirements", "clean",
+        "lint", "docs", "screenshots", "requirements", "clean",
     }  # fmt: skip
 
 
@@ -111,6 +111,22 @@ def test_a_missing_postgresql_is_said_or_fetched(copy: Path, tmp_path: Path, mon
     monkeypatch.setenv("PATH", f"{root}{os.pathsep}{path}")
     assert make(copy, "postgres", "INITDB=").returncode == 0
     assert (copy / "apt").read_text().splitlines() == ["update", "install --yes --no-install-recommends postgresql"]
+
+
+def test_a_missing_chromium_is_said_or_fetched(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Chromium, `make test` says what is missing and how to get it; root gets it."""
+    path = os.environ["PATH"]
+    user = programs(tmp_path / "user", id="echo 1000", **{"apt-get": "echo never >> apt"})
+    monkeypatch.setenv("PATH", f"{user}{os.pathsep}{path}")
+    run = make(copy, "chromium", "CHROMIUM=")
+    assert run.returncode != 0
+    assert run.stderr.splitlines()[0].startswith("Chromium is needed")
+    assert make(copy, "chromium", "CHROMIUM=/usr/bin/chromium").returncode == 0
+    assert not (copy / "apt").exists()
+    root = programs(tmp_path / "root", id="echo 0", **{"apt-get": "echo $* >> apt"})
+    monkeypatch.setenv("PATH", f"{root}{os.pathsep}{path}")
+    assert make(copy, "chromium", "CHROMIUM=").returncode == 0
+    assert (copy / "apt").read_text().splitlines() == ["update", "install --yes --no-install-recommends chromium"]
 
 
 @pytest.mark.parametrize(

@@ -39,5 +39,8 @@ class DrystonePlugin(AirflowPlugin):
 
     name = "drystone"
     fastapi_apps = [{"app": Pages(), "url_prefix": PREFIX, "name": "Drystone"}]  # noqa: RUF012 -- Airflow's interface
-    # Without a url_route: Airflow would show it in a frame that may not open Airflow's own pages.
-    external_views = [{"name": "Drystone", "href": HREF, "destination": "nav", "nav_top_level": True}]  # noqa: RUF012
+    # Without a url_route: Airflow would show it in a frame that may not open Airflow's own pages. In a menu: outside of
+    # them Airflow 3.3 draws such a view as a button that leads nowhere.
+    external_views = [  # noqa: RUF012 -- as above
+        {"name": "Drystone", "href": HREF, "destination": "nav", "category": "browse"}
+    ]

@@ -16,7 +16,7 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,7 +107,20 @@ class AirflowHome:
 
         They are up when this enters. Raises AirflowError, with the end of its log, if one of them does not start.
         """
-        programs = {name: [sys.executable, "-m", "airflow", name, *more] for name, more in COMPONENTS.items()}
+        client = self.client()
+        with self._kept(tuple(COMPONENTS), client.healthy):
+            yield client
+
+    @contextmanager
+    def serving(self) -> Iterator[AirflowClient]:
+        """Start the api-server alone, as `running` does: its pages and its REST API are there, and no task runs."""
+        client = self.client()
+        with self._kept(("api-server",), client.answers):
+            yield client
+
+    @contextmanager
+    def _kept(self, names: tuple[str, ...], up: Callable[[], bool]) -> Iterator[None]:
+        programs = {name: [sys.executable, "-m", "airflow", name, *COMPONENTS[name]] for name in names}
         keeper = subprocess.Popen(  # noqa: S603 -- our own program
             [sys.executable, "-m", "drystone.testing.airflow_keeper", json.dumps(programs), str(self.folder / "logs")],
             stdin=subprocess.PIPE,
@@ -116,17 +129,13 @@ class AirflowHome:
             start_new_session=True,
         )
         try:
-            self._wait_until_up(keeper)
-            yield self.client()
+            wait_until(lambda: keeper.poll() is not None or up(), START_SECONDS, "Airflow is up")
+            if keeper.poll() is not None:
+                logs = [(self.folder / "logs" / f"{name}.log").read_text()[-2000:] for name in names]
+                raise AirflowError("Airflow did not start:\n" + "\n".join(logs))
+            yield
         finally:
             keeper.communicate()
-
-    def _wait_until_up(self, keeper: subprocess.Popen[bytes]) -> None:
-        client = self.client()
-        wait_until(lambda: keeper.poll() is not None or client.healthy(), START_SECONDS, "Airflow is up")
-        if keeper.poll() is not None:
-            logs = [(self.folder / "logs" / f"{name}.log").read_text()[-2000:] for name in COMPONENTS]
-            raise AirflowError("Airflow did not start:\n" + "\n".join(logs))
 
     def _write_configuration(self) -> None:
         file = self.folder / "airflow.cfg"

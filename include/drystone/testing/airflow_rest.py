@@ -58,6 +58,14 @@ class AirflowClient:
         found: dict[str, Any] = self._send("GET", "/api/v2/monitor/health", None, {})
         return found
 
+    def answers(self) -> bool:
+        """Tell whether the server can be reached."""
+        try:
+            self.health()
+        except AirflowError:
+            return False
+        return True
+
     def healthy(self) -> bool:
         """Tell whether all four components are up."""
         try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from drystone import ulids
 from drystone.block.states import State
 from drystone.config.model import StreamConfig
-from drystone.reader.lines import block_lines, stream_line
+from drystone.reader.lines import block_lines
 from drystone.reader.view import View
 from drystone.timeline.timeline import states
+from drystone.verbs.fleet import numbers_of
+from drystone.verbs.overview import Overview
 from drystone.viewer.model import BlockTable, SizeBin, Summary, ToDelete
 
 _SHOWN = 100
@@ -20,28 +21,27 @@ _STEP = 4
 
 def summary_of(view: View, config: StreamConfig) -> Summary:
     """Return a stream in figures."""
-    snapshot, timeline, times = view.snapshot, view.timeline, view.record.rules
-    found = states(snapshot, timeline, times)
-    groups = list(timeline.visible.groups)
-    last = max((block.ulid for group in groups for block in group.members), default=None)
-    last_ready = None if last is None else ulids.time_of(last)
-    metas = (snapshot.folders[ulid].meta for ulid, state in found.items() if state is State.FRESH)
+    snapshot, timeline = view.snapshot, view.timeline
+    stream, at, target = view.record.stream, timeline.at, config.compaction.target_block_bytes
+    found = states(snapshot, timeline, view.record.rules)
+    numbers = numbers_of(view, target)
+    row = Overview(stream=stream, bucket=view.bucket.url, at=at, numbers=numbers, lag_limit=config.lag_limit)
+    young = (snapshot.folders[ulid].meta for ulid, state in found.items() if state is State.FRESH)
     return Summary(
-        at=timeline.at,
-        line=stream_line(view),
+        stream=stream,
+        bucket=view.bucket.url,
+        at=at,
         generation=view.record.generation,
-        sync_delay=times.sync_delay,
-        delete_delay=times.delete_delay,
-        target_block_bytes=config.compaction.target_block_bytes,
-        states=Counter(found.values()),
-        waiting=sum(meta.stats.num_samples for meta in metas if meta is not None),
-        newest_row=max((group.max_time for group in groups), default=None),
-        last_ready=last_ready,
-        lag=None if last_ready is None else timeline.at - last_ready,
+        target_block_bytes=target,
+        numbers=numbers,
+        ingest_lag=numbers.ingest_lag(at),
+        event_lag=numbers.event_lag(at),
+        wrong=row.wrong(at),
+        waiting=sum(meta.stats.num_samples for meta in young if meta is not None),
         to_delete=_to_delete(view, found),
-        sizes=size_bins((block.size for group in groups for block in group.members), config),
-        holds=tuple(f"{hold.owner}: {hold.reason}" for hold in snapshot.holds if hold.expires > timeline.at),
-        pins=sum(pin.expires > timeline.at for pin in snapshot.pins),
+        sizes=size_bins((block.size for group in timeline.visible.groups for block in group.members), target),
+        holds=tuple(f"{hold.owner}: {hold.reason}" for hold in snapshot.holds if hold.expires > at),
+        pins=sum(pin.expires > at for pin in snapshot.pins),
         edits=len(snapshot.edits),
         damage=timeline.damage[:_SHOWN],
         problems=timeline.problems[:_SHOWN],
@@ -59,8 +59,11 @@ def _to_delete(view: View, found: dict[str, State]) -> ToDelete:
     )
 
 
-def size_bins(sizes: Iterable[int], config: StreamConfig) -> tuple[SizeBin, ...]:
-    """Return the blocks by size, each bin four times as wide as the one before; no empty one at either end."""
+def size_bins(sizes: Iterable[int], target: int) -> tuple[SizeBin, ...]:
+    """Return the blocks by size, each bin four times as wide as the one before; no empty one at either end.
+
+    `target`: the size that compaction aims at.
+    """
     blocks: Counter[int] = Counter()
     total: Counter[int] = Counter()
     for size in sizes:
@@ -75,7 +78,7 @@ def size_bins(sizes: Iterable[int], config: StreamConfig) -> tuple[SizeBin, ...]
             high=_edge(number + 1),
             blocks=blocks[number],
             bytes=total[number],
-            small=2 * _edge(number + 1) <= config.compaction.target_block_bytes,
+            small=2 * _edge(number + 1) <= target,
         )
         for number in range(min(blocks), max(blocks) + 1)
     )

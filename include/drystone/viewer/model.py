@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict
 
 from drystone.block.states import State
 from drystone.reader.details import BlockDetails
-from drystone.reader.lines import StreamLine
 from drystone.timeline.damage import Damage, Problem
+from drystone.verbs.overview import Numbers
 
 
 class _Model(BaseModel):
@@ -51,23 +51,22 @@ class ToDelete(_Model):
 
 
 class Summary(_Model):
-    """A stream at the moment `at`. `states`: how many blocks are in each. `waiting`: rows too young to be read.
+    """A stream at the moment `at`: the fleet's numbers of it, and more. `waiting`: rows too young to be read.
 
-    `newest_row`: where the time range of the visible rows ends. `last_ready`: when the upload of the youngest visible
-    block began; `lag`: how long ago that is. Lists are cut after a hundred; `line` has the whole numbers.
+    Lags are in ms, at that moment. `wrong`: what needs a person, in one line. Lists are cut after a hundred; `numbers`
+    has how many there are.
     """
 
+    stream: str
+    bucket: str
     at: int
-    line: StreamLine
     generation: int
-    sync_delay: int
-    delete_delay: int
     target_block_bytes: int
-    states: dict[State, int]
+    numbers: Numbers
+    ingest_lag: int | None
+    event_lag: int | None
+    wrong: str
     waiting: int
-    newest_row: int | None
-    last_ready: int | None
-    lag: int | None
     to_delete: ToDelete
     sizes: tuple[SizeBin, ...]
     holds: tuple[str, ...]

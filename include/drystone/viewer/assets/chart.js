@@ -1,4 +1,5 @@
-// The time axis: a canvas that draws only what can be seen. A state is a colour and a pattern, never a colour alone.
+// The time axis: a canvas that draws only what can be seen. A state is a colour and a pattern, or a height where there is
+// no room for a pattern: never a colour alone.
 
 import { STATES, count, length, moment, size } from "./format.js";
 import { GUTTER, Lanes, TOP, first } from "./lanes.js";
@@ -13,6 +14,9 @@ const PATTERNS = {
   Deletable: [[0, 0, 8, 8], [0, 8, 8, 0]], Deleting: [[0, 2, 8, 2], [0, 6, 8, 6]], Partial: [[2, 0, 2, 8], [6, 0, 6, 8]],
   Malformed: [[0, 4, 8, 4], [4, 0, 4, 8]],
 };
+// Where a pattern would not show, what is on its way out is lower.
+const LOW = { Fresh: 0.85, HealthyOverlapped: 0.7, Partial: 0.55, Marked: 0.45, Deletable: 0.35, Deleting: 0.25 };
+const PATTERN_SHOWS = 5;
 
 export class Paint {
   constructor() {
@@ -24,9 +28,10 @@ export class Paint {
   }
 
   block(context, state, x, y, width, height) {
+    const shows = width >= PATTERN_SHOWS, high = shows ? height : height * (LOW[state] ?? 1);
     context.fillStyle = this.fill[state];
-    context.fillRect(x, y, width, height);
-    if (width >= 5 && this.hatch[state]) {
+    context.fillRect(x, y + height - high, width, high);
+    if (shows && this.hatch[state]) {
       context.fillStyle = this.hatch[state];
       context.fillRect(x, y, width, height);
     }

@@ -70,10 +70,9 @@ async function overview() {
 async function overviewLine(stream, line) {
   const keep = [...line.cells].slice(0, 2);
   try {
-    const { line: found, to_delete: waste, lag } = await ask(address(stream));
-    const trouble = [found.damage && `${count(found.damage)} damage`, found.problems && `${count(found.problems)} problems`].filter(Boolean).join(", ");
-    const cells = [[count(found.visible), "number"], [count(found.blocks), "number"], [count(found.rows), "number"], [size(found.bytes), "number"],
-      [size(waste.marked + waste.superseded + waste.partial), "number"], [lag === null ? "" : `${length(lag)} ago`, "number"], [trouble, found.damage ? "bad" : null]];
+    const { numbers: found, ingest_lag: lag, wrong } = await ask(address(stream));
+    const cells = [[count(found.blocks_visible), "number"], [count(found.blocks_total), "number"], [count(found.rows), "number"], [size(found.bytes), "number"],
+      [size(found.bytes_to_reclaim), "number"], [lag === null ? "" : length(lag), "number"], [wrong || (found.problems ? `${count(found.problems)} problems` : ""), wrong ? "wide bad" : "wide"]];
     line.replaceChildren(...keep, ...row(...cells).cells);
   } catch (error) {
     line.replaceChildren(...keep, make("td", { colspan: 7, class: "wide" }, error.message));
@@ -124,11 +123,11 @@ function resetFilters() {
 function legend(summary) {
   const off = new Set([...document.querySelectorAll("fieldset input:not(:checked)")].map((box) => box.name));
   const box = (name, ...words) => make("label", {}, make("input", { type: "checkbox", name, checked: !off.has(name), onchange: filter }), ...words);
-  const states = STATES.filter((state) => summary.states[state]).map((state) => {
+  const states = STATES.filter((state) => summary.numbers.states[state]).map((state) => {
     const swatch = make("canvas", { class: "swatch", "aria-hidden": "true" });
     chart.paint.swatch(swatch, state);
     swatch.dataset.state = state;
-    return box(`state ${state}`, swatch, `${state} ${count(summary.states[state])}`);
+    return box(`state ${state}`, swatch, `${state} ${count(summary.numbers.states[state])}`);
   });
   const levels = [...new Set(now.blocks.level)].sort((a, b) => (a ?? 0) - (b ?? 0));
   const counted = (level) => count(now.blocks.level.filter((each) => each === level).length);

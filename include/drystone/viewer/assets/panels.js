@@ -5,27 +5,29 @@ import { count, length, make, moment, row, size, table } from "./format.js";
 const SHOWN = 200, FIRST = 20;
 
 export function figures(summary) {
-  const { line, to_delete: waste } = summary;
-  const small = summary.sizes.filter((bin) => bin.small).reduce((sum, bin) => sum + bin.blocks, 0);
+  const { numbers, to_delete: waste } = summary;
   const facts = [
-    ["visible blocks", count(line.visible), `of ${count(line.blocks)} in the bucket`],
-    ["rows", count(line.rows), summary.waiting ? `${count(summary.waiting)} more wait for sync_delay` : "none wait"],
-    ["size", size(line.bytes), "of the visible blocks"],
-    ["small blocks", count(small), `under half of ${size(summary.target_block_bytes)}`],
-    ["lag", summary.lag === null ? "–" : length(summary.lag), "since the last ready block began"],
-    ["newest row before", moment(summary.newest_row).slice(0, 16) || "–", "end of the visible time range"],
-    ["to delete", size(waste.marked + waste.superseded + waste.partial),
+    ["visible blocks", count(numbers.blocks_visible), `of ${count(numbers.blocks_total)} in the bucket`],
+    ["rows", count(numbers.rows), summary.waiting ? `${count(summary.waiting)} more wait for sync_delay` : "none wait"],
+    ["size", size(numbers.bytes), `in ${number(numbers.files, "file")}`],
+    ["small files", count(numbers.small_files), `under half of ${size(summary.target_block_bytes)}`],
+    ["ingest lag", lag(summary.ingest_lag), "since the newest readable rows were planned"],
+    ["event lag", lag(summary.event_lag), `newest readable rows before ${moment(numbers.newest_event).slice(0, 16) || "–"}`],
+    ["to delete", size(numbers.bytes_to_reclaim),
       `${size(waste.marked)} marked, ${size(waste.superseded)} superseded, ${size(waste.partial)} partial`],
     ["edits, holds, pins", `${summary.edits}, ${summary.holds.length}, ${summary.pins}`, summary.holds[0] ?? "in force"],
   ];
   return facts.map(([name, value, note]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, note))));
 }
 
+const lag = (ms) => (ms === null ? "–" : length(ms));
+
 export function trouble(summary) {
-  const parts = [["damage: rows are missing", summary.damage, summary.line.damage], ["problems", summary.problems, summary.line.problems]];
-  return parts.filter(([, found]) => found.length).map(([name, found, all]) => make("details", { open: name !== "problems" },
+  const parts = [["damage: rows are missing", summary.damage, summary.numbers.damage], ["problems", summary.problems, summary.numbers.problems]];
+  const lists = parts.filter(([, found]) => found.length).map(([name, found, all]) => make("details", { open: name !== "problems" },
     make("summary", { class: name === "problems" ? null : "bad" }, `${count(all)} ${name}`),
     make("ul", {}, found.map((each) => make("li", {}, each.text))), all > found.length ? `… and ${count(all - found.length)} more` : ""));
+  return [...(summary.wrong ? [make("p", { class: "bad" }, summary.wrong)] : []), ...lists];
 }
 
 export function sizes(summary) {
