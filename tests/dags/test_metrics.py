@@ -55,11 +55,11 @@ def ingest(submit_standin: None, monkeypatch: pytest.MonkeyPatch, database: Path
     loaded = load(Path(os.environ["DRYSTONE_CONFIG"]))
     write_record(LocalBucket(database / "bucket"), "events", loaded.stream("events"))
 
-    def run() -> None:
+    def run() -> str:
         dag = DagBag(dag_folder=str(ROOT / "dags/drystone_ingest.py")).dags["events__ingest"]
         for task in dag.tasks:
             task.retries = 0
-        dag.test(run_conf={"dry_run": False})
+        return str(dag.test(run_conf={"dry_run": False}).state)
 
     return run
 
@@ -126,6 +126,25 @@ def test_plain_statsd_keeps_streams_apart(statsd: socket.socket, ingest: Any, mo
     assert "drystone.stream.blocks_total.events" in found
     assert "drystone.stream.blocks.events.Healthy" in found
     assert not found.keys() & EMITTED.keys()
+
+
+def test_a_look_that_fails_fails_no_run(
+    statsd: socket.socket, ingest: Any, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the stream cannot be looked at, a run ends as its tasks did, with its numbers; the stream is unreadable."""
+    record = LocalBucket(database / "bucket").path("events/.stream.json")
+    whole = record.read_bytes()
+    record.write_text("{")
+    try:
+        port = statsd.getsockname()[1]
+        with sent_to(monkeypatch, statsd_on=True, statsd_host="127.0.0.1", statsd_port=port):
+            assert ingest() == "success"
+    finally:
+        record.write_bytes(whole)
+    found = ours(lines(statsd))
+    assert found["drystone.run.rows.events.ingest"] == {"7|c"}
+    assert found["drystone.stream.unreadable.events"] == {"1|g"}
+    assert "drystone.stream.blocks_total.events" not in found
 
 
 def test_opentelemetry_gets_the_documented_metrics(ingest: Any, monkeypatch: pytest.MonkeyPatch) -> None:

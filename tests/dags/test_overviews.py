@@ -42,12 +42,17 @@ def job(verb: jobs.Verb = "upload", *, dry_run: bool = False, **summary: int) ->
     )  # fmt: skip
 
 
+def run_of(at: int) -> str:
+    """The id of a run, such that newer ones come first by their names."""
+    return f"manual-{99 * DAY - at}"
+
+
 def report(bucket: LocalBucket, workflow: str, at: int, *failed: str, dry_run: bool = False) -> None:
     """Leave the report of a run of `events`, as of a time in ms."""
     made = RunReport(
         stream="events",
         dag_id=f"events__{workflow}",
-        run_id=f"manual-{at}",
+        run_id=run_of(at),
         failed=failed,
         jobs=(job(dry_run=dry_run),),
     )
@@ -79,7 +84,7 @@ def test_a_report_that_cannot_be_read_is_no_success(bucket: LocalBucket) -> None
     """It is told as the newest run's failure, and the success before it still counts."""
     report(bucket, "ingest", 9 * DAY)
     report(bucket, "ingest", 10 * DAY)
-    bucket.put("events/.reports/events__ingest.manual-864000000.report.json", b"{")
+    bucket.put(f"events/.reports/events__ingest.{run_of(10 * DAY)}.report.json", b"{")
     found = last_runs(bucket, "events")["ingest"]
     assert (found.failed, found.succeeded) == ((UNREADABLE,), 9 * DAY)
 

@@ -6,7 +6,7 @@ Source: the design, "Airflow: DAGs".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from drystone.verbs.metrics import stream_samples
 from drystone.verbs.overview import Numbers, Overview
 
 DAG_ID = "drystone__fleet"
+_TIMEOUT = timedelta(hours=1)
+"""A look at a stream costs a listing, and a GET of every meta.json."""
 DOC = """\
 Looks at every stream of the configuration file, once an hour.
 
@@ -113,5 +115,5 @@ def dags() -> dict[str, DAG]:
         max_active_runs=1,
     )
     with dag:
-        FleetOperator(task_id="look", config_file=config_file)
+        FleetOperator(task_id="look", config_file=config_file, execution_timeout=_TIMEOUT)
     return {DAG_ID: dag}
