@@ -22,7 +22,7 @@ help: ## this list
 
 setup: .venv/.drystone ## make or update the environment in .venv (the others do it by themselves)
 
-demo: setup java $(if $(ON),postgres) ## the whole block lifecycle on real data, through Airflow and Spark; BUCKET=s3: on an S3 server; ON=cluster
+demo: setup java $(if $(ON),postgres) ## the whole block lifecycle on real data, through Airflow and Spark; BUCKET=s3: on an S3 server; ON=cluster: on the cluster
 	@$(BIN)/python demo/run.py $(or $(ON),$(BUCKET))
 
 demo-kafka: setup java ## flights from a real Kafka broker into blocks, each message exactly once, through Airflow and Spark
@@ -40,7 +40,7 @@ cluster-down: setup ## end the cluster, whatever state it is in; its data stays 
 test: lint java chromium ## all checks and all quick tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
-test-all: lint java chromium ## all checks and all tests, the slow ones too
+test-all: lint java chromium postgres ## all checks and all tests, the slow ones too
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 simulate: setup ## lives of a stream on a failing bucket, by the thousand, with a summary; SEEDS=10000 FIRST=0
