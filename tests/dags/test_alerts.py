@@ -3,59 +3,73 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from airflow.dag_processing.dagbag import DagBag
 from airflow_of_its_own import ROOT, prepared
 from receivers import posts_received
 
+from drystone.airflow.fleet import DAG_ID
 from drystone.bucket import LocalBucket
 from drystone.testing.airflow_rest import wait_until
 
 EXAMPLES = ROOT / "docs" / "examples"
-PROGRAM = """
-import sys
-from airflow.dag_processing.dagbag import DagBag
-bag = DagBag(dag_folder=sys.argv[1])
-assert not bag.import_errors, bag.import_errors
-for dag in bag.dags.values():
-    for deadline in dag.deadline or ():
-        print("deadline", dag.dag_id, deadline.interval.total_seconds(), deadline.callback.path)
-bag.dags[sys.argv[2]].test()
-"""
 
 
-def connection(port: int) -> str:
-    """The connection to a web hook on this machine."""
-    return json.dumps({"conn_type": "http", "host": "127.0.0.1", "port": port, "schema": "http"})
+@pytest.fixture
+def _the_example() -> Iterator[None]:
+    """The example's policies, as Airflow takes them from airflow_local_settings when it starts."""
+    from airflow import policies, settings  # noqa: PLC0415 -- after the environment is set
+
+    manager = settings.get_policy_plugin_manager()
+    before = set(manager.get_plugins())
+    found = spec_from_file_location("airflow_local_settings", EXAMPLES / "airflow_local_settings.py")
+    assert found is not None
+    assert found.loader is not None
+    module = module_from_spec(found)
+    found.loader.exec_module(module)
+    assert policies.make_plugin_from_local_settings(manager, module, set(module.__all__)) == set(module.__all__)
+    yield
+    for plugin in set(manager.get_plugins()) - before:
+        manager.unregister(plugin)
 
 
-def run(file: str, dag_id: str, config_file: Path, port: int) -> list[str]:
-    """Run a DAG in an Airflow that loads the example; return what it printed of deadlines."""
-    environment = os.environ | {
-        "PYTHONPATH": str(EXAMPLES),
-        "DRYSTONE_CONFIG": str(config_file),
-        "AIRFLOW_CONN_DRYSTONE_ALERTS": connection(port),
-    }
-    command = [sys.executable, "-c", PROGRAM, str(ROOT / "dags" / file), dag_id]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [line for line in done.stdout.splitlines() if line.startswith("deadline")]
-
-
-def test_a_failed_run_is_told_once(database: Path, config_file: Path) -> None:
+@pytest.mark.usefixtures("_the_example")
+def test_a_failed_run_is_told_once(database: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The web hook is posted one message for a failed run, which says of which stream and what is wrong."""
+    monkeypatch.setenv("DRYSTONE_CONFIG", str(config_file))
     LocalBucket(config_file.parent / "bucket").put("events/.stream.json", b"{")
     with posts_received() as (port, received):
-        run("drystone_fleet.py", "drystone__fleet", config_file, port)
+        hook = {"conn_type": "http", "host": "127.0.0.1", "port": port, "schema": "http"}
+        monkeypatch.setenv("AIRFLOW_CONN_DRYSTONE_ALERTS", json.dumps(hook))
+        done = DagBag(dag_folder=str(ROOT / "dags/drystone_fleet.py")).dags[DAG_ID].test()
+    assert str(done.state) == "failed"
     ((_, body),) = received
     text = json.loads(body)["text"]
     assert text.startswith("drystone__fleet, run manual__")
     assert "events: events/.stream.json cannot be read" in text
+
+
+@pytest.mark.usefixtures("_the_example")
+def test_an_ingest_has_a_deadline_where_its_stream_has_a_limit(
+    config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on a stream's lag is the deadline of its ingest; a stream without one, and every other DAG, has none."""
+    monkeypatch.setenv("DRYSTONE_CONFIG", str(config_file))
+    text = config_file.read_text().replace("    owner: team-events\n", "    owner: team-events\n    lag_limit: 26h\n")
+    config_file.write_text(text)
+    found = {}
+    for file in ("ingest", "lifecycle", "fleet"):
+        found |= DagBag(dag_folder=str(ROOT / f"dags/drystone_{file}.py")).dags
+    deadlines = {name: dag.deadline for name, dag in found.items() if dag.deadline}
+    assert deadlines.keys() == {"events__ingest"}
+    (deadline,) = deadlines["events__ingest"]
+    assert deadline.interval == timedelta(hours=26)
 
 
 CONFIG = """
