@@ -13,6 +13,7 @@ from pathlib import Path
 
 import compose_file
 import flights
+import place
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -175,6 +176,21 @@ def test_whatever_is_killed_the_stream_ends_the_same(
     assert (calm.end.rows, calm.end.checksum) == (truth.rows, truth.checksum)
     assert harmed.end == calm.end
     assert len(calm.end.blocks) == 1
+
+
+def test_the_demo_begins_anew(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What earlier runs have left, in Airflow and in the bucket, is gone when the demo begins on a cluster."""
+    dag = f"{CALM}__lifecycle"
+    monkeypatch.setattr(place, "CLUSTER", real.cluster)
+    monkeypatch.setattr(place, "DAGS", [dag, "no_such_dag"])
+    real.bucket().put("left/by-an-earlier-demo", b"rows")
+    client = real.client()
+    wait_until(lambda: client.has_dag(dag), 120, f"{dag} is there")
+    client.trigger(dag, {}, "earlier")
+    with place.place("cluster") as where, where.running() as same:
+        assert same.runs(dag) == []
+        assert list(where.bucket().list("")) == []
+        same.trigger(dag, {}, "earlier")
 
 
 @dataclass(frozen=True)
