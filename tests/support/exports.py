@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
@@ -77,7 +78,7 @@ class Kafka:
 class Bench:
     """The stream. `bucket`: through which jobs see it, in place of the plain one."""
 
-    plain: MemoryBucket
+    plain: Bucket
     clock: ManualClock
     config: StreamConfig
     kafka: Kafka = field(default_factory=Kafka)
@@ -174,8 +175,8 @@ class Watched(MemoryBucket):
     """The bucket of the same name; `before` is called before each write, with its number, and `after` after it."""
 
     def __init__(self, bench: Bench, before: Callable[[int], None], after: Callable[[int], None]) -> None:
-        """`bench`: whose objects are seen."""
-        super().__init__(bench.plain._name, bench.clock)
+        """`bench`: whose objects, in memory, are seen."""
+        super().__init__(bench.plain.url.removeprefix("memory://"), bench.clock)
         self.before, self.after, self.writes = before, after, 0
 
     def _write(self, key: str, data: bytes, *, create: bool) -> None:
@@ -197,3 +198,28 @@ def messages_of(count: int, begin: int = 0, *, day: int = 0) -> list[Message]:
         )
         for number in range(count)
     ]
+
+
+def expected(messages: list[Message], topic: str = "flights") -> dict[int, tuple[str, object, object, bytes]]:
+    """Return for each offset the folder that its message belongs to, and what a file says of it."""
+    found = {}
+    for each in messages:
+        day = "unknown" if each.time is None else f"{datetime.fromtimestamp(each.time / 1000, UTC):%Y-%m-%d}"
+        found[each.offset] = (f"{PREFIX}/{topic}/dt={day}", each.key, each.time, each.value or b"")
+    return found
+
+
+def check(bench: Bench, messages: list[Message], topic: str = "flights", partition: int = 0) -> None:
+    """Check that every message of a partition, and nothing else, is in one file, where its time and offset say."""
+    found: dict[int, tuple[str, object, object, bytes]] = {}
+    for key, rows in bench.read().items():
+        place = parse(PREFIX, key)
+        assert place is not None
+        if (place.topic, place.partition) != (topic, partition):
+            continue
+        offsets = [offset for offset, *_ in rows]
+        assert offsets == sorted(set(offsets))
+        assert place.offset == offsets[0], "a file has the offset of its first message in its name"
+        assert not found.keys() & set(offsets), "a message is in one file"
+        found |= {offset: (key.rpartition("/")[0], *rest) for offset, *rest in rows}  # type: ignore[misc]
+    assert found == expected(messages, topic)

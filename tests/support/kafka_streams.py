@@ -166,31 +166,31 @@ class KafkaStream:
 
     @contextmanager
     def frozen_job(
-        self, key: str, when: str, number: int = 1, *, overwrites: bool = False, backfill: dict[str, Any] | None = None
+        self, key: str, when: str, number: int = 1, *, overwrites: bool = False, verb: Verb = "upload", **request: Any
     ) -> Iterator[Frozen]:
-        """Start an ingest in a process of its own, and let it run until it stands still at that write (or fails).
+        """Start a job in a process of its own, and let it run until it stands still at that write (or fails).
 
-        `overwrites`: plant a bug: a plan's outcome is put, and not created. `backfill`: what a backfill, which is
-        started in place of an ingest, is asked for.
+        `overwrites`: plant a bug: a plan's outcome is put, and not created. Without a request, an ingest takes all.
         """
         folder = self.folder / f"freeze-{uuid.uuid4().hex[:6]}"
         folder.mkdir()
         asked = {"key": key, "when": when, "number": number, "folder": str(folder)}
         asked |= {"overwrites": overwrites, "ahead": self.ahead[0]}
-        frozen = Frozen(folder, self._start(folder, asked, backfill))
+        frozen = Frozen(folder, self._start(folder, asked, verb, request or {"force": True}))
         try:
             frozen.wait()
             yield frozen
         finally:
             frozen.kill()
 
-    def _start(self, folder: Path, asked: dict[str, Any], backfill: dict[str, Any] | None) -> subprocess.Popen[bytes]:
+    def _start(
+        self, folder: Path, asked: dict[str, Any], verb: Verb, request: dict[str, Any]
+    ) -> subprocess.Popen[bytes]:
         environment = os.environ | {
             "DRYSTONE_FREEZE": json.dumps(asked),
             "PYTHONPATH": str(FREEZING),
             "PYSPARK_SUBMIT_ARGS": f"--master local[2] {spark_options()} pyspark-shell",
         }
-        verb, request = ("upload", {"force": True}) if backfill is None else ("backfill", backfill)
         command = [sys.executable, f"spark_jobs/drystone_{verb}.py", "--config", str(self.config), "--stream", "raw"]
         command += ["--run", folder.name, "--request", json.dumps(request)]
         with (folder / "log").open("wb") as log:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from exports import DAY, NOW, PREFIX, STREAM, TODAY, Bench, Watched, config, messages_of
+from exports import DAY, NOW, PREFIX, STREAM, TODAY, Bench, Watched, check, config, messages_of
 
 from drystone.block import keys
 from drystone.block.edits import Expire, Retire
@@ -22,31 +21,6 @@ from drystone.ingest.kafka.plans import Slices
 from drystone.jobs import EraseRequest
 from drystone.testing.messages import Message
 from drystone.verbs.requests import Desk
-
-
-def expected(messages: list[Message], topic: str = "flights") -> dict[int, tuple[str, object, object, bytes]]:
-    """Return for each offset the folder that its message belongs to, and what a file says of it."""
-    found = {}
-    for each in messages:
-        day = "unknown" if each.time is None else f"{datetime.fromtimestamp(each.time / 1000, UTC):%Y-%m-%d}"
-        found[each.offset] = (f"{PREFIX}/{topic}/dt={day}", each.key, each.time, each.value or b"")
-    return found
-
-
-def check(bench: Bench, messages: list[Message], topic: str = "flights", partition: int = 0) -> None:
-    """Check that every message of a partition, and nothing else, is in one file, where its time and offset say."""
-    found: dict[int, tuple[str, object, object, bytes]] = {}
-    for key, rows in bench.read().items():
-        place = parse(PREFIX, key)
-        assert place is not None
-        if (place.topic, place.partition) != (topic, partition):
-            continue
-        offsets = [offset for offset, *_ in rows]
-        assert offsets == sorted(set(offsets))
-        assert place.offset == offsets[0], "a file has the offset of its first message in its name"
-        assert not found.keys() & set(offsets), "a message is in one file"
-        found |= {offset: (key.rpartition("/")[0], *rest) for offset, *rest in rows}  # type: ignore[misc]
-    assert found == expected(messages, topic)
 
 
 def test_every_message_is_in_one_file(bench: Bench) -> None:

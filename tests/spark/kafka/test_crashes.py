@@ -132,7 +132,7 @@ def test_a_backfill_that_is_killed(stream: KafkaStream, when: str, number: int, 
         return {"plan_key": found.plan_key, "digest": found.summary["digest"]}
 
     asked = plan()
-    with stream.frozen_job(META, when, number, backfill=asked):
+    with stream.frozen_job(META, when, number, verb="backfill", **asked):
         pass
     if not retried:
         assert len({message[:3] for message in stream.held()}) == len(stream.held()) == 50

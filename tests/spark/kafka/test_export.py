@@ -37,6 +37,31 @@ def exported(stream: KafkaStream, spark: SparkSession) -> Counter[tuple[str, int
     return found
 
 
+RECORD, FILE, DONE = r"/export\.json$", r"logs/.*/[^_/]+$", r"/\.exports/.*\.done$"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "when", "number"),
+    [(RECORD, "after", 1), (FILE, "before", 1), (FILE, "after", 3), (DONE, "before", 1), (DONE, "after", 1)],
+)
+def test_an_export_that_is_killed(stream: KafkaStream, spark: SparkSession, key: str, when: str, number: int) -> None:
+    """With SIGKILL, before or after any of its writes: what is there is whole, and the next one does the rest."""
+    stream.configure(export={"prefix": "logs"})
+    stream.produce(30, aborted=5)
+    stream.produce(20, partition=1)
+    assert stream.job().ok
+    stream.ahead[0] += HOUR
+    with stream.frozen_job(key, when, number, verb="export", again=False):
+        pass
+    there = exported(stream, spark)
+    assert there <= Counter(stream.committed())
+    done = export(stream, "next")
+    assert done.ok, done.error
+    assert exported(stream, spark) == Counter(stream.committed())
+    assert export(stream, "last").summary["plans"] == 0
+
+
 def test_every_committed_message_is_in_one_file(stream: KafkaStream, spark: SparkSession) -> None:
     """Exported after each ingest; a day is finished once Kafka has nothing left that may belong to it."""
     stream.configure(export={"prefix": "logs"})
