@@ -17,6 +17,7 @@ from drystone.config.load import load
 from drystone.engine import audit
 from drystone.engine.audit import Entry
 from drystone.errors import BucketAccessError
+from drystone.verbs.overview import Numbers, Overview
 from drystone.viewer.figures import size_bins
 from drystone.viewer.shelf import KEPT_MS
 
@@ -130,6 +131,25 @@ def test_streams_are_those_of_the_configuration(page: Page) -> None:
     assert page.opened == []
 
 
+def test_the_list_of_streams_looks_at_none(page: Page) -> None:
+    """What is kept of a stream is shown with the lag of now and what is wrong, and its bucket is not opened."""
+    numbers = Numbers.model_validate(asked(page, API)["numbers"])
+    page.opened.clear()
+    planned = numbers.newest_ingest
+    assert planned is not None
+    page.kept = [
+        Overview(stream=STREAM, bucket="b", at=5, numbers=numbers, lag_limit=1),
+        Overview(stream="later", bucket="b", at=0, error="nobody has looked yet."),
+    ]
+    known, unknown = asked(page, "/api/fleet")["streams"]
+    assert known["numbers"] == numbers.model_dump(mode="json")
+    assert known["at"] == 5
+    assert abs(page.shelf._clock() - planned - known["ingest_lag"]) < DAY
+    assert "older than lag_limit allows" in known["wrong"]
+    assert (unknown["numbers"], unknown["wrong"]) == (None, "nobody has looked yet.")
+    assert page.opened == []
+
+
 def paths(page: Page) -> list[str]:
     """Return an address for each route of the app."""
     named = {"{stream}": STREAM, "{ulid}": page.lake.ulid("a"), "{name}": "page.js", "{run}": "d.r"}
@@ -145,7 +165,7 @@ def paths(page: Page) -> list[str]:
 
 def test_nobody_looks_without_a_login(page: Page) -> None:
     """Every route, the page's own files included, answers 401 to a stranger and 200 to who is logged in."""
-    assert len(paths(page)) == 7
+    assert len(paths(page)) == 8
     for path in paths(page):
         assert page.stranger.get(path).status_code == 401, path
         assert page.browser.get(path).status_code == 200, path

@@ -11,6 +11,7 @@ from drystone.airflow.needs import missing
 from drystone.airflow.overviews import kept_of_all
 from drystone.config.load import load
 from drystone.verbs.metrics import Sample, missing_samples, stream_samples
+from drystone.verbs.overview import Overview
 from drystone.viewer import fleet, metrics
 
 
@@ -19,9 +20,14 @@ def routers() -> list[Any]:
     return [fleet.routes(_fleet), metrics.routes(_samples)]
 
 
-def _fleet() -> fleet.Fleet:
+def kept() -> list[Overview]:
+    """Return what was last kept of every stream of the configuration."""
     loaded = load()
-    return fleet.Fleet(clock.system(), kept_of_all(loaded, opener(loaded)), missing(loaded))
+    return kept_of_all(loaded, opener(loaded))
+
+
+def _fleet() -> fleet.Fleet:
+    return fleet.Fleet(clock.system(), kept(), missing(load()))
 
 
 def _samples() -> Iterator[Sample]:

@@ -29,7 +29,7 @@ _RUNS_LOOKED_AT = 1000
 def pages() -> Any:
     """Return the app of all pages. Whoever may see plugins in Airflow may look; nobody can change anything by it."""
     shelf = Shelf(load, _bucket, clock.system)
-    own = (reports.routes(_report), blocks.routes(shelf, run_page))
+    own = (reports.routes(_report), blocks.routes(shelf, run_page, fleet_pages.kept, clock.system))
     return application(requires_access_view(AccessView.PLUGINS), *own, *fleet_pages.routers())
 
 

@@ -5,7 +5,7 @@ Every route is a GET, and none of them writes. Source: the design, "Airflow: the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 from typing import Annotated, Literal
 
@@ -14,6 +14,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from drystone import ulids
+from drystone.clock import Clock
 from drystone.config.ingest import FilesIngest, KafkaIngest
 from drystone.config.model import StreamConfig
 from drystone.engine import audit
@@ -21,8 +22,9 @@ from drystone.plan.edits import Seen
 from drystone.reader.details import block_details
 from drystone.timeline.timeline import resolve
 from drystone.verbs.next_plan import next_plan
-from drystone.viewer.figures import summary_of, table_of
-from drystone.viewer.model import BlockPage, Run, StreamEntry, Streams
+from drystone.verbs.overview import Overview
+from drystone.viewer.figures import kept_of, summary_of, table_of
+from drystone.viewer.model import BlockPage, Fleet, Run, StreamEntry, Streams
 from drystone.viewer.reports import STREAM
 from drystone.viewer.shelf import Shelf
 
@@ -38,8 +40,12 @@ _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".
 _ASSETS = files("drystone.viewer") / "assets"
 
 
-def routes(shelf: Shelf, run_page: Callable[[str], str | None]) -> APIRouter:
+def routes(
+    shelf: Shelf, run_page: Callable[[str], str | None], kept: Callable[[], Iterable[Overview]], clock: Clock
+) -> APIRouter:
     """Return the page at `/`, its own files, and `/api/…`.
+
+    `kept`: returns what the fleet's overview last kept of every stream: the list of streams looks at none of them.
 
     `run_page`: returns the address of a run's page by the run's name in the audit log, seen from the root of the
     scheduler's own pages; None if it does not know.
@@ -51,6 +57,10 @@ def routes(shelf: Shelf, run_page: Callable[[str], str | None]) -> APIRouter:
     @router.get("/api/streams")
     def streams() -> Response:
         return _json(_streams(shelf))
+
+    @router.get("/api/fleet")
+    def fleet() -> Response:
+        return _json(Fleet(streams=tuple(kept_of(each, clock()) for each in kept())))
 
     @router.get("/api/streams/{stream}")
     def stream(stream: Stream, *, anew: Anew = False) -> Response:

@@ -12,7 +12,7 @@ from drystone.reader.view import View
 from drystone.timeline.timeline import states
 from drystone.verbs.fleet import numbers_of
 from drystone.verbs.overview import Overview
-from drystone.viewer.model import BlockTable, SizeBin, Summary, ToDelete
+from drystone.viewer.model import BlockTable, Kept, SizeBin, Summary, ToDelete
 
 _SHOWN = 100
 _SMALLEST_BIN = 1 << 12
@@ -46,6 +46,12 @@ def summary_of(view: View, config: StreamConfig) -> Summary:
         damage=timeline.damage[:_SHOWN],
         problems=timeline.problems[:_SHOWN],
     )
+
+
+def kept_of(row: Overview, now: int) -> Kept:
+    """Return what is kept of a stream, as of now (ms)."""
+    lag = row.numbers.ingest_lag(now) if row.numbers is not None else None
+    return Kept(stream=row.stream, at=row.at, numbers=row.numbers, ingest_lag=lag, wrong=row.wrong(now))
 
 
 def _to_delete(view: View, found: dict[str, State]) -> ToDelete:

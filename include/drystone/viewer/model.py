@@ -29,6 +29,25 @@ class Streams(_Model):
     streams: tuple[StreamEntry, ...]
 
 
+class Kept(_Model):
+    """A stream as the fleet's overview last kept it, `at` that moment; lag and trouble are those of now.
+
+    Without `numbers`: nothing is kept of it, or only that it could not be read then.
+    """
+
+    stream: str
+    at: int
+    numbers: Numbers | None
+    ingest_lag: int | None
+    wrong: str
+
+
+class Fleet(_Model):
+    """What was last kept of every stream."""
+
+    streams: tuple[Kept, ...]
+
+
 class SizeBin(_Model):
     """Visible blocks of at least `low` and less than `high` bytes. `small`: a minor compaction would merge such."""
 

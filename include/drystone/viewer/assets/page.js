@@ -55,28 +55,36 @@ async function listStreams() {
   return found;
 }
 
+// What is kept of each stream is shown at once; only streams of which nothing is kept are looked at.
 async function overview() {
-  const waiting = now.streams.map((each) => {
-    const line = make("tr", {}, make("td", {}, make("a", { href: `#${each.stream}` }, each.stream)), make("td", {}, each.kind), make("td", { colspan: 7, class: "quiet" }, "…"));
-    return [each.stream, line];
+  const kept = (await attempt(() => ask("api/fleet")))?.streams ?? [];
+  const waiting = [];
+  const lines = now.streams.map((each) => {
+    const line = make("tr", {}, make("td", {}, make("a", { href: `#${each.stream}` }, each.stream)), make("td", {}, each.kind), make("td", { colspan: 8, class: "quiet" }, "…"));
+    const found = kept.find((one) => one.stream === each.stream);
+    if (found?.numbers) overviewLine(line, found); else waiting.push([each.stream, line]);
+    return line;
   });
-  $("streams").tBodies[0].replaceChildren(...waiting.map(([, line]) => line));
+  $("streams").tBodies[0].replaceChildren(...lines);
   const work = async () => {
-    for (let next = waiting.shift(); next && now.stream === null; next = waiting.shift()) await overviewLine(...next);
+    for (let next = waiting.shift(); next && now.stream === null; next = waiting.shift()) await lookAt(...next);
   };
   await Promise.all(Array.from({ length: PARALLEL }, work));
 }
 
-async function overviewLine(stream, line) {
-  const keep = [...line.cells].slice(0, 2);
+async function lookAt(stream, line) {
   try {
-    const { numbers: found, ingest_lag: lag, wrong } = await ask(address(stream));
-    const cells = [[count(found.blocks_visible), "number"], [count(found.blocks_total), "number"], [count(found.rows), "number"], [size(found.bytes), "number"],
-      [size(found.bytes_to_reclaim), "number"], [lag === null ? "" : length(lag), "number"], [wrong || (found.problems ? `${count(found.problems)} problems` : ""), wrong ? "wide bad" : "wide"]];
-    line.replaceChildren(...keep, ...row(...cells).cells);
+    overviewLine(line, await ask(address(stream)));
   } catch (error) {
-    line.replaceChildren(...keep, make("td", { colspan: 7, class: "wide" }, error.message));
+    line.replaceChildren(...[...line.cells].slice(0, 2), make("td", { colspan: 8, class: "wide" }, error.message));
   }
+}
+
+function overviewLine(line, { numbers, ingest_lag: lag, wrong, at }) {
+  const cells = [[count(numbers.blocks_visible), "number"], [count(numbers.blocks_total), "number"], [count(numbers.rows), "number"],
+    [size(numbers.bytes), "number"], [size(numbers.bytes_to_reclaim), "number"], [lag === null ? "" : length(lag), "number"],
+    [wrong || (numbers.problems ? `${count(numbers.problems)} problems` : ""), wrong ? "wide bad" : "wide"], [moment(at).slice(0, 16), null]];
+  line.replaceChildren(...[...line.cells].slice(0, 2), ...row(...cells).cells);
 }
 
 async function load(stream, anew) {
@@ -203,11 +211,17 @@ function turn(by) {
 function open(ulid) {
   now.opener = document.activeElement;
   const wanted = `#${now.stream}/${ulid}`;
+  show(null);
   if (location.hash === wanted) showBlock(ulid); else location.hash = wanted;
 }
 
-async function showBlock(ulid) {
-  show(null);
+// After a refresh the open block is as new as the rest.
+async function showAgain() {
+  const [, ulid] = decodeURIComponent(location.hash.slice(1)).split("/");
+  if (ulid && !$("block").hidden) await showBlock(ulid, false);
+}
+
+async function showBlock(ulid, focus = true) {
   const found = await attempt(() => ask(address(now.stream, "blocks", ulid)));
   if (!found) return;
   const i = now.byUlid.get(ulid);
@@ -218,7 +232,7 @@ async function showBlock(ulid) {
   $("block").replaceChildren(...panels.block(found, { open, close: () => closeBlock(true), start }));
   $("block").hidden = false;
   fillTable();
-  $("block-title").focus();
+  if (focus) $("block-title").focus();
 }
 
 // Without Airflow's list of DAGs nothing is offered.
@@ -268,7 +282,7 @@ $("stream").addEventListener("change", (event) => { location.hash = `#${event.ta
 $("refresh").addEventListener("click", async () => {
   show(null);
   if ($("stream").options.length === 1) await route();
-  else if (now.stream) await load(now.stream, true);
+  else if (now.stream) await load(now.stream, true).then(showAgain);
   else await overview();
 });
 $("filters").addEventListener("submit", (event) => event.preventDefault());
