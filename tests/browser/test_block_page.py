@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from browsing import BLOCKS, FEW, MANY, VIEWER, House, in_view, logged_in, window
 from lakes import STREAM
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 CANVAS = "#chart canvas"
@@ -153,6 +153,26 @@ def test_a_block_its_lineage_and_its_run(page: Page, house: House) -> None:
     panel.get_by_role("link", name="compact_minor").click()
     page.wait_for_url(f"**/dags/{STREAM}__lifecycle/runs/**")
     expect(page.get_by_text(house.run_id[:20]).first).to_be_visible()
+
+
+def test_a_block_that_is_opened_while_the_rest_loads_stays_open(page: Page, house: House) -> None:
+    """Who is quicker than the plan opens a block; when the plan is there, the block still is."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        """Keep a request waiting."""
+        held.append(route)
+
+    page.route("**/plan?**", hold)
+    with page.expect_request("**/plan?**"):
+        show(page, house, STREAM, FEW)
+    page.locator("#table tbody button").first.click()
+    expect(page.locator("#block-title")).to_be_visible()
+    for route in held:
+        route.continue_()
+    expect(page.locator("#plan")).to_contain_text("action")
+    page.evaluate("new Promise(done => setTimeout(done))")
+    expect(page.locator("#block-title")).to_be_visible()
 
 
 def test_the_plan_of_the_next_run(page: Page, house: House) -> None:

@@ -29,8 +29,10 @@ async function attempt(work) {
 
 const address = (stream, ...rest) => ["api/streams", encodeURIComponent(stream), ...rest].join("/");
 
+const place = () => decodeURIComponent(location.hash.slice(1)).split("/");
+
 async function route() {
-  const [stream, ulid] = decodeURIComponent(location.hash.slice(1)).split("/");
+  const [stream] = place();
   show(null);
   if ($("stream").options.length === 1 && !(await attempt(listStreams))) return;
   $("stream").value = stream;
@@ -43,8 +45,11 @@ async function route() {
     $("asof").textContent = "";
     await overview();
   } else if (stream !== now.stream) await load(stream, false);
-  if (stream && ulid && now.blocks) await showBlock(ulid);
-  else closeBlock(false);
+  // Loading takes its time, and the address may have changed meanwhile.
+  const [current, ulid] = place();
+  if (current !== stream) return;
+  if (!ulid || !now.blocks) closeBlock(false);
+  else if ($("block").hidden || now.byUlid.get(ulid) !== chart.opened || chart.opened === null) await showBlock(ulid);
 }
 
 async function listStreams() {
@@ -217,7 +222,7 @@ function open(ulid) {
 
 // After a refresh the open block is as new as the rest.
 async function showAgain() {
-  const [, ulid] = decodeURIComponent(location.hash.slice(1)).split("/");
+  const [, ulid] = place();
   if (ulid && !$("block").hidden) await showBlock(ulid, false);
 }
 
