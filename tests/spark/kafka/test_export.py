@@ -37,7 +37,7 @@ def exported(stream: KafkaStream, spark: SparkSession) -> Counter[tuple[str, int
     return found
 
 
-RECORD, FILE, DONE = r"/export\.json$", r"logs/.*/[^_/]+$", r"/\.exports/.*\.done$"
+RECORD, FILE, DONE = r"/export\.json$", r"logs/.*/\d[^/]*$", r"/\.exports/.*\.done$"
 
 
 @pytest.mark.slow
