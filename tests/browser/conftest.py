@@ -1,4 +1,7 @@
-"""One Airflow and one Chromium for all tests of the block page."""
+"""One Airflow and one Chromium for all tests of a module.
+
+Not of a session: Playwright keeps an event loop in this thread, in which no other test could run one of its own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from drystone.engine.audit import Entry
 from drystone.testing.airflow_home import USER, AirflowHome
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """The Airflow: its api-server alone, with a run of the lifecycle that is queued for ever and made a block."""
     folder = tmp_path_factory.mktemp("browser")
@@ -37,7 +40,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield House(home, client, lake, ulid, run_id)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """The machine's own Chromium."""
     program = shutil.which("chromium")
@@ -50,7 +53,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def login(browser: Browser, house: House) -> Any:
     """What a context needs to be the admin's."""
     with logged_in(browser, house, USER) as context:

@@ -382,7 +382,7 @@ def take_half_for_whole(patch: pytest.MonkeyPatch) -> None:
     def some(folders: list[Folder]) -> frozenset[str]:
         return frozenset(source for folder in folders if folder.loadable for source in folder.sources)
 
-    patch.setattr("drystone.verbs.upload.sources_of", some)
+    patch.setattr("drops.sources_of", some)
 
 
 def replace_nothing_by_half(patch: pytest.MonkeyPatch) -> None:
