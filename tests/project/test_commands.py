@@ -93,10 +93,14 @@ def world(lived_in: Path, tmp_path: Path) -> Path:
     text = (tmp_path / "demo/drystone.yaml").read_text()
     (tmp_path / "drystone.yaml").write_text(text.replace("../build", "build"))
     (tmp_path / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    for name in ("dags", "plugins"):
+        (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
 
 
 WITH_MAKE = [page for page in PAGES if any(map(is_make, blocks(page.read_text())))]
+LONG = {"first-hour.md"}
+"""Pages that run whole DAGs."""
 TO_RUN = [page for page in PAGES if not all(map(is_make, blocks(page.read_text())))]
 
 
@@ -108,7 +112,11 @@ def test_make_commands_exist(page: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", TO_RUN, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else []) for page in TO_RUN],
+    ids=[str(page.relative_to(ROOT)) for page in TO_RUN],
+)
 def test_commands_run(page: Path, world: Path) -> None:
     """Every other command on a page ends well, typed one after the other in a folder with a stream."""
     script = "\n".join(block for block in blocks(page.read_text()) if not is_make(block))
