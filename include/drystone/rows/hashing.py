@@ -93,8 +93,8 @@ def _sums(starts: I64, lengths: I64, words: U64) -> U64:
     last = (lengths - 1) >> 3
     ends = _shifted(words[first + last], words[first + last + 1], shift)
     sums = _mix(_cut(ends, lengths - last * _WORD) ^ _at(last))
-    lower, place = words[first], 0
-    while (rows := int(np.searchsorted(-last, -place))) >= _FEW:
+    lower, place, ascending = words[first], 0, -last
+    while (rows := int(np.searchsorted(ascending, -place))) >= _FEW:
         upper = words[first[:rows] + (place + 1)]
         sums[:rows] += _mix(_shifted(lower[:rows], upper, shift[:rows]) ^ _place(place))
         lower, place = upper, place + 1
