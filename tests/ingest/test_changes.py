@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from buckets import WRITES, Call, Spy
+from buckets import WRITES, Call, Spy, killed_at_write, meanwhile
 from drops import Content, Drop
 from lakes import DAY, FIRST_DAY, STREAM
 
@@ -199,18 +199,6 @@ def test_the_log_tells_replacements_from_first_generation(drop: Drop) -> None:
     assert len(audit.first_generation(drop.bucket, STREAM)) == len(OLD)
 
 
-def dead(number: int) -> Callable[[Call], None]:
-    """Return a `before` of a process that is killed at its write of this number."""
-    seen = [0]
-
-    def before(call: Call) -> None:
-        seen[0] += call.verb in WRITES
-        if seen[0] > number:
-            raise BucketError(f"killed at {call.verb} {call.key}.")
-
-    return before
-
-
 def attempt(drop: Drop, before: Callable[[Call], None]) -> bool:
     """Ingest with something happening; tell whether the run came through."""
     try:
@@ -247,7 +235,7 @@ def test_a_run_that_is_killed_at_any_write(tmp_path: Path, ready: bool) -> None:
         if ready:
             drop.wait()
         drop.put(NEW)
-        through = attempt(drop, dead(step))
+        through = attempt(drop, killed_at_write(step))
         drop.wait()
         assert drop.rows() in ((OLD_ROWS, NEW_ROWS) if not through else (NEW_ROWS,))
         drop.ingest()
@@ -265,7 +253,7 @@ def test_content_that_changes_after_a_run_was_killed_at_any_write(tmp_path: Path
         for blocks_before in (1, 2):
             drop = Drop(tmp_path / f"{step}-{blocks_before}")
             drop.put(OLD)
-            through = attempt(drop, dead(step))
+            through = attempt(drop, killed_at_write(step))
             drop.put(NEW)
             assert not attempt(drop, dead_after_blocks(blocks_before))
             drop.wait()
@@ -276,20 +264,6 @@ def test_content_that_changes_after_a_run_was_killed_at_any_write(tmp_path: Path
         if through:
             assert step > 10
             return
-
-
-def meanwhile(step: int, act: Callable[[], object], since: str = "") -> Callable[[Call], None]:
-    """Return a `before` that acts once, before the write of this number from the first key that ends in `since`."""
-    seen, begun = [0], [not since]
-
-    def before(call: Call) -> None:
-        begun[0] |= call.key.endswith(since)
-        seen[0] += begun[0] and call.verb in WRITES
-        if seen[0] == step + 1:
-            seen[0] += 1000
-            act()
-
-    return before
 
 
 def test_a_run_that_sleeps_while_another_one_is_through(tmp_path: Path) -> None:
@@ -349,10 +323,10 @@ def test_appending_to_what_is_half_there_is_refused(drop: Drop) -> None:
     """Of the content that is gone nobody could ever ingest the rest: a person decides. What never began is passed."""
     drop.on_change = "append"
     drop.put(OLD)
-    assert not attempt(drop, dead(1))
+    assert not attempt(drop, killed_at_write(1))
     ingested(drop, NEW)
     drop.put(OLD)
-    assert not attempt(drop, dead(8))
+    assert not attempt(drop, killed_at_write(8))
     with pytest.raises(SourceChangedError, match="before all of its last one was ingested"):
         ingested(drop, {5: [7]})
     ingested(drop, OLD)
@@ -363,7 +337,7 @@ def test_what_was_half_ingested_under_another_rule_is_refused(drop: Drop) -> Non
     """Without its list of sources nobody can tell what a late run may still upload."""
     drop.on_change = "error"
     drop.put(OLD)
-    assert not attempt(drop, dead(8))
+    assert not attempt(drop, killed_at_write(8))
     drop.on_change = "replace"
     with pytest.raises(SourceChangedError, match="Put the last content back"):
         ingested(drop, NEW)
@@ -382,7 +356,7 @@ def take_half_for_whole(patch: pytest.MonkeyPatch) -> None:
     def some(folders: list[Folder]) -> frozenset[str]:
         return frozenset(source for folder in folders if folder.loadable for source in folder.sources)
 
-    patch.setattr("drops.sources_of", some)
+    patch.setattr("drystone.verbs.upload.sources_of", some)
 
 
 def replace_nothing_by_half(patch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 from small_streams import HEADER, Small
 
 from drystone.ingest import files as ingest
+from drystone.ingest.planning import FilePlanner
 from drystone.jobs import JobResult
 from drystone.spark import upload
 from drystone.verbs import upload as verb
@@ -223,15 +224,15 @@ def test_a_file_that_changes_later_is_refused(small: Small) -> None:
 def test_a_file_that_changes_while_it_is_read_is_refused(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is written to after it was planned gives no block: its rows would not be those of its source."""
     path = small.put("a.csv", TWO_ROWS)
-    plan = verb._plan
+    plan = FilePlanner.plan
 
-    def then_append(*arguments: object) -> ingest.PlannedFile:
-        planned = plan(*arguments)  # type: ignore[arg-type]
+    def then_append(planner: FilePlanner, found: Path, now: int) -> ingest.PlannedFile:
+        planned = plan(planner, found, now)
         with path.open("a") as file:
             file.write("2013-01-02T09:00:00Z,Oslo,7,0.5\n")
         return planned
 
-    monkeypatch.setattr(verb, "_plan", then_append)
+    monkeypatch.setattr(FilePlanner, "plan", then_append)
     assert_nothing_happened(small, small.job("upload"), "changed while it was read")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from drystone.bucket import Bucket
 from drystone.bucket.protocol import ObjectInfo
-from drystone.errors import BucketError
+from drystone.errors import BucketError, ObjectMissingError
 
 WRITES = frozenset({"put", "create", "upload"})
 
@@ -107,6 +107,42 @@ def failing(number: int, verbs: Iterable[str]) -> Callable[[Call], None]:
             seen[0] += 1
             if seen[0] == number + 1:
                 raise BucketError(f"the store failed at {call.verb} {call.key}.")
+
+    return before
+
+
+def killed_at_write(number: int) -> Callable[[Call], None]:
+    """Return a `before` of a process that is killed at its write of this number (from 0): none comes after it."""
+    seen = [0]
+
+    def before(call: Call) -> None:
+        seen[0] += call.verb in WRITES
+        if seen[0] > number:
+            raise BucketError(f"killed at {call.verb} {call.key}.")
+
+    return before
+
+
+def meanwhile(step: int, act: Callable[[], object], since: str = "") -> Callable[[Call], None]:
+    """Return a `before` that acts once, before the write of this number from the first key that ends in `since`."""
+    seen, begun = [0], [not since]
+
+    def before(call: Call) -> None:
+        begun[0] |= call.key.endswith(since)
+        seen[0] += begun[0] and call.verb in WRITES
+        if seen[0] == step + 1:
+            seen[0] += 1000
+            act()
+
+    return before
+
+
+def blind_to(key: str) -> Callable[[Call], None]:
+    """Return a `before` of a client that does not see this object yet."""
+
+    def before(call: Call) -> None:
+        if call.verb == "get" and call.key == key:
+            raise ObjectMissingError(key)
 
     return before
 

@@ -21,8 +21,8 @@ from drystone.config.load import load
 from drystone.config.model import StreamConfig
 from drystone.engine.job import Job
 from drystone.engine.outcome import Outcome
-from drystone.engine.record import apply_config, keep_schema
-from drystone.ingest.blocks import BlockBuilder, BuiltSource, local_path, prepared, sources_of
+from drystone.engine.record import apply_config
+from drystone.ingest.blocks import BuiltSource, local_path, prepared
 from drystone.ingest.files import PlannedFile
 from drystone.rows.arrow_schema import from_arrow
 from drystone.testing.streams import ManualClock
@@ -100,18 +100,7 @@ class Drop:
 
 def _build(job: Job, todo: Sequence[PlannedFile], folders: Collection[Folder]) -> list[BuiltSource]:
     schema = Schema(columns=tuple(Column(name=each.name, type=each.type) for each in from_arrow(SCHEMA).columns))
-    builder = BlockBuilder(
-        bucket=job.bucket,
-        stream=job.stream,
-        config=job.config,
-        schema=schema,
-        fingerprint=keep_schema(job.bucket, job.stream, schema),
-        files={str(file.location.resolve()): file for file in todo},
-        present=sources_of(folders),
-        stamp=job.coordination.stamp(),
-        operation=job.run,
-        clock=job.workers.clock,
-    )
+    builder = upload.block_builder(job, schema, todo, folders)
     batches = [_batch(file) for file in todo]
     starts = {
         local_path(path): set(batch.column("__chunk").to_pylist())

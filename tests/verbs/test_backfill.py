@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from buckets import Spy, killed_at_write, meanwhile
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka_world import KafkaWorld, Position
 
@@ -429,26 +430,6 @@ def test_readers_see_each_message_while_a_backfill_and_ingest_go_on(world: Kafka
     assert {place for place in world.errors() if place[1] < 32} == bad
 
 
-class _Interrupted:
-    """A bucket before whose write of this number something else is done."""
-
-    def __init__(self, world: KafkaWorld, writes: int, between: Callable[[], None]) -> None:
-        self._inner, self._left, self._between = world.bucket, writes, between
-
-    def __getattr__(self, name: str) -> object:
-        method = getattr(self._inner, name)
-        if name not in {"create", "put", "upload", "delete"}:
-            return method
-
-        def counted(*arguments: object) -> object:
-            self._left -= 1
-            if self._left == -1:
-                self._between()
-            return method(*arguments)
-
-        return counted
-
-
 @pytest.mark.parametrize("newer_in_between", [False, True], ids=["older in between", "newer in between"])
 @pytest.mark.parametrize("writes", [0, pytest.param(6, marks=_SLOW), 12, pytest.param(24, marks=_SLOW)])
 def test_two_backfills_at_once_leave_each_message_once(
@@ -471,7 +452,7 @@ def test_two_backfills_at_once_leave_each_message_once(
         done.append(name)
 
     runs[inner] = world.run(parsers[inner])
-    runs[outer] = world.run(parsers[outer], _Interrupted(world, writes, lambda: carry_out(inner)))  # type: ignore[arg-type]
+    runs[outer] = world.run(parsers[outer], Spy(world.bucket, meanwhile(writes, lambda: carry_out(inner))))  # type: ignore[arg-type]
     now = world.now()
     older, newer = sorted(ulids.new(now) for _ in range(2))  # Of one millisecond: the plan's id decides.
     plans = {
@@ -512,26 +493,6 @@ def _of_city(wanted: str) -> set[Position]:
     return {(number % 2, number // 2) for number in range(60) if _CITIES[number % 5] == wanted}
 
 
-class _DyingBucket:
-    """A bucket to which a process has no more access after so many writes: what SIGKILL leaves is there."""
-
-    def __init__(self, world: KafkaWorld, writes: int) -> None:
-        self._inner, self._left = world.bucket, writes
-
-    def __getattr__(self, name: str) -> object:
-        method = getattr(self._inner, name)
-        if name not in {"create", "put", "upload", "delete"}:
-            return method
-
-        def counted(*arguments: object) -> object:
-            self._left -= 1
-            if self._left < 0:
-                raise BucketError("killed.")
-            return method(*arguments)
-
-        return counted
-
-
 @pytest.mark.slow
 def test_a_backfill_that_is_killed_anywhere_is_finished_by_the_next(world: KafkaWorld) -> None:
     """After any write: readers see each message at most once in a stream and always in one; at the end all is right."""
@@ -541,7 +502,7 @@ def test_a_backfill_that_is_killed_anywhere_is_finished_by_the_next(world: Kafka
         plan = world.backfill(_RIGHT if writes % 2 else _BUGS)
         parser = _RIGHT if writes % 2 else _BUGS
         with suppress(BucketError):
-            world.backfill(parser, bucket=_DyingBucket(world, writes), plan_key=plan.plan_key)  # type: ignore[arg-type]
+            world.backfill(parser, bucket=Spy(world.bucket, killed_at_write(writes)), plan_key=plan.plan_key)  # type: ignore[arg-type]
         for _ in range(2 if writes % 4 else 0):  # Now and then it is tried again at once.
             assert set(world.cities()) | set(world.errors()) == everything
             world.pass_time()

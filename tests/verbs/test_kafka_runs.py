@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
+from buckets import Spy, blind_to
 from kafka_lives import MAIN, MINUTE, check
 from kafka_runs import TOPIC, KilledError, Runs
 
 from drystone.block import keys
-from drystone.errors import InputError, KafkaError, LagError, LostMessagesError, ObjectMissingError
+from drystone.errors import InputError, KafkaError, LagError, LostMessagesError
 from drystone.ingest.kafka.chain import Next
 from drystone.ingest.kafka.log import Partition
 
@@ -133,29 +133,13 @@ def test_of_several_errors_the_one_that_needs_a_person_counts() -> None:
     # Another run has made a plan that this one's client cannot see: it leaves the partition to it.
     hidden = keys.kafka_plan(MAIN, 0, runs.log.ids[TOPIC], 0, 3) + ".json"
     runs.bucket.create(hidden, b"{}")
-    runs.bucket = _Hiding(runs.bucket, hidden)  # type: ignore[assignment]
+    runs.bucket = Spy(runs.bucket, blind_to(hidden))  # type: ignore[assignment]
     outcome = runs.run()
     assert isinstance(outcome.verdict, LostMessagesError)
     assert not outcome.verdict.retryable
     assert outcome.verdict.message.endswith("1 more partitions failed, too; the report names them.")
     failed = [line for line in outcome.report if " failed: " in line]
     assert [line.split()[1] for line in failed] == [f"{TOPIC}-0", f"{OTHER}-0"]
-
-
-class _Hiding:
-    """A client that does not see an object yet."""
-
-    def __init__(self, bucket: Any, hidden: str) -> None:
-        self._bucket, self._hidden = bucket, hidden
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bucket, name)
-
-    def get(self, key: str) -> bytes:
-        """Hide it."""
-        if key == self._hidden:
-            raise ObjectMissingError(key)
-        return self._bucket.get(key)  # type: ignore[no-any-return]
 
 
 def test_what_was_uploaded_is_told_though_kafka_takes_no_note() -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import DAG, Param, TriggerRule
+from airflow.sdk import DAG, Param
 
 from drystone.airflow import assets, params
 from drystone.airflow.approval import PlanApproval
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.operator import DrystoneSparkOperator
-from drystone.airflow.report import ReportOperator
 from drystone.airflow.sensors import BlocksReadySensor, ready_timeout
 from drystone.config.ingest import KafkaIngest
 
@@ -52,7 +51,7 @@ def form() -> dict[str, Param]:
         "start": params.text("From", "Or by the rows' own time, in ISO-8601 (UTC) …", moment),
         "end": params.text("To", "… up to this moment, exclusive.", moment),
         "reason": params.text("Reason", "Why: it is kept in the audit log."),
-        "approval": params.flag("Ask first", "Waits for a person's yes to the plan.", default=True),
+        "approval": params.approval(),
         "dry_run": params.dry_run(default=True),
     }
 
@@ -69,13 +68,7 @@ def build(stream: Stream) -> DAG:
         ready = BlocksReadySensor(
             task_id="ready", results=backfill.output, timeout=ready_timeout(stream.times), **stream.where
         )
-        report = ReportOperator(
-            task_id="report",
-            asset=assets.maintained(stream.name),
-            skip_event=params.DRY_RUN,
-            trigger_rule=TriggerRule.ALL_DONE,
-            **stream.where,
-        )
+        report = stream.report(assets.maintained(stream.name))
         plan >> approve >> backfill >> ready >> report
     return dag
 

@@ -9,11 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, Asset, Param, TriggerRule
 
 from drystone.airflow.operator import DrystoneSparkOperator
 from drystone.airflow.params import DRY_RUN
 from drystone.airflow.pools import SPARK_POOL, remover_pool
+from drystone.airflow.report import ReportOperator
 from drystone.airflow.step import DrystoneStepOperator
 from drystone.block.states import Times
 from drystone.config.load import Loaded, find, load
@@ -61,6 +62,11 @@ class Stream:
         """Return the task of one step."""
         where: dict[str, Any] = dict(self.where)
         return DrystoneStepOperator(task_id=task_id, step=step, plan_only=DRY_RUN, **where, **kwargs)
+
+    def report(self, asset: Asset, *, skip_event: bool | str = DRY_RUN, task_id: str = "report") -> ReportOperator:
+        """Return the last task: it reports and tells others, however those before it ended."""
+        ending = TriggerRule.ALL_DONE
+        return ReportOperator(task_id=task_id, asset=asset, skip_event=skip_event, trigger_rule=ending, **self.where)
 
     def spark_arguments(self, verb: Verb) -> dict[str, Any]:
         """Return the arguments of a job's task, mapped or not: the remover has a pool of its own."""

@@ -8,19 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from airflow.sdk import Param
-
-from drystone.airflow import params
 from drystone.airflow.approval import PlanApproval
 from drystone.airflow.common import Stream
 from drystone.airflow.step import DrystoneStepOperator, author_of
 
 PLAN = "plan_edit"
-
-
-def approval() -> Param:
-    """Return the field by which the form asks for a person's yes."""
-    return params.flag("Ask first", "Waits for a person's yes to the plan.", default=True)
 
 
 def editing(

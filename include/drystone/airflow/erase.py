@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from drystone.airflow import params
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.compaction import compaction
-from drystone.airflow.editing import approval, editing
+from drystone.airflow.editing import editing
 from drystone.airflow.removal import removal
 from drystone.airflow.step import author_of
 
@@ -48,7 +48,7 @@ def form() -> dict[str, Param]:
         "where": params.text("Rows", 'Such as {"column": "customer", "op": "=", "value": 17}; none: go on.', r"^\s*\{"),
         "reason": params.text("Reason", "Why: it is kept in the edit, the receipt and the log. Needed with Rows."),
         "key": params.text("Key", "Tells an equal request of before apart, for rows that came since then."),
-        "approval": approval(),
+        "approval": params.approval(),
         "dry_run": params.dry_run(default=True),
     }
 

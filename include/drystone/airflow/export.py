@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import DAG, TriggerRule
+from airflow.sdk import DAG
 
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
-from drystone.airflow.report import ReportOperator
 from drystone.config.export import ExportConfig
 from drystone.config.ingest import KafkaIngest
 
@@ -42,13 +41,7 @@ def build(stream: Stream) -> DAG | None:
     dag = stream.dag("export", DOC, form, schedule=_schedule(stream, export), max_active_runs=1)
     with dag:
         task = stream.spark("export", "export", request=export_request)
-        report = ReportOperator(
-            task_id="report",
-            asset=assets.exported(stream.name),
-            skip_event=params.DRY_RUN,
-            trigger_rule=TriggerRule.ALL_DONE,
-            **stream.where,
-        )
+        report = stream.report(assets.exported(stream.name))
         task >> report
     return dag
 

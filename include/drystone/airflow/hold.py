@@ -10,10 +10,9 @@ from typing import Any
 
 from airflow.sdk import DAG, Param
 
-from drystone.airflow import params
+from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.pools import remover_pool
-from drystone.airflow.removal import reported
 from drystone.airflow.step import author_of
 from drystone.config.durations import parse_duration
 
@@ -52,7 +51,7 @@ def build(stream: Stream) -> DAG:
     with dag:
         # Unmarking is the remover's: one at a time.
         act = stream.step("act", "{{ params.action }}", request=hold_request, pool=remover_pool(stream.name))
-        act >> reported(stream)
+        act >> stream.report(assets.maintained(stream.name))
     return dag
 
 

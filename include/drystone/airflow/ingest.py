@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.dead_letters import DeadLettersOperator
-from drystone.airflow.report import ReportOperator
 from drystone.airflow.sensors import BlocksReadySensor, ready_timeout
 from drystone.config.ingest import FilesIngest, KafkaIngest
 
@@ -86,13 +85,7 @@ def _filled(dag: DAG, stream: Stream, request: Callable[..., dict[str, Any]]) ->
         ready = BlocksReadySensor(
             task_id="wait_until_ready", results=upload.output, timeout=ready_timeout(stream.times), **stream.where
         )
-        publish = ReportOperator(
-            task_id="publish",
-            asset=assets.ingested(stream.name),
-            skip_event=params.DRY_RUN,
-            trigger_rule=TriggerRule.ALL_DONE,
-            **stream.where,
-        )
+        publish = stream.report(assets.ingested(stream.name), task_id="publish")
         upload >> ready >> publish
     return dag
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, TriggerRule
+from airflow.sdk import DAG
 
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.compaction import compaction
-from drystone.airflow.report import ReportOperator
 from drystone.airflow.sensors import DeleteDelaySensor, marks_timeout
 
 DOC = """\
@@ -51,13 +50,7 @@ def build(stream: Stream) -> DAG:
             task_id="delete_delay", skip=params.DRY_RUN, timeout=marks_timeout(stream.times), **stream.where
         )
         sweep = stream.spark("sweep", "sweep")
-        report = ReportOperator(
-            task_id="report",
-            asset=assets.maintained(stream.name),
-            skip_event=params.DRY_RUN,
-            trigger_rule=TriggerRule.ALL_DONE,
-            **stream.where,
-        )
+        report = stream.report(assets.maintained(stream.name))
         minor_ready >> plan_major
         major_ready >> mark >> delay >> sweep >> report
     return dag

@@ -5,12 +5,11 @@ Source: the design, "Airflow: DAGs", "Compaction: planning".
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, TriggerRule
+from airflow.sdk import DAG
 
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.compaction import compaction
-from drystone.airflow.report import ReportOperator
 
 DOC = """\
 Sorts whole time chunks that are due and rolls them up to the coarser granularity.
@@ -31,12 +30,6 @@ def build(stream: Stream) -> DAG:
     dag = stream.dag("major_compaction", DOC, {"dry_run": params.dry_run()}, schedule=schedule, max_active_runs=1)
     with dag:
         _, ready = compaction(stream, "major", "compact", "ready")
-        report = ReportOperator(
-            task_id="report",
-            asset=assets.maintained(stream.name),
-            skip_event=params.DRY_RUN,
-            trigger_rule=TriggerRule.ALL_DONE,
-            **stream.where,
-        )
+        report = stream.report(assets.maintained(stream.name))
         ready >> report
     return dag

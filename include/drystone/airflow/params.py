@@ -47,6 +47,11 @@ def flag(title: str, description: str, *, default: bool) -> Param:
     return Param(default=default, type="boolean", title=title, description=description)
 
 
+def approval() -> Param:
+    """Whether a person is asked for a yes to the plan."""
+    return flag("Ask first", "Waits for a person's yes to the plan.", default=True)
+
+
 def offsets(*, needed: bool = False) -> Param:
     """Ranges of offsets in partitions of topics; at least one if `needed`."""
     return Param(

@@ -5,11 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from airflow.sdk import TriggerRule
-
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream
-from drystone.airflow.report import ReportOperator
 from drystone.airflow.sensors import DeleteDelaySensor, marks_timeout
 
 
@@ -19,17 +16,6 @@ def removal(stream: Stream, before: Any, *last: Any) -> None:
     delay = DeleteDelaySensor(
         task_id="delete_delay", skip=params.DRY_RUN, timeout=marks_timeout(stream.times), **stream.where
     )
-    chain = [before, mark, delay, stream.spark("sweep", "sweep"), *last, reported(stream)]
+    chain = [before, mark, delay, stream.spark("sweep", "sweep"), *last, stream.report(assets.maintained(stream.name))]
     for one, other in pairwise(chain):
         one >> other
-
-
-def reported(stream: Stream) -> ReportOperator:
-    """Return the task that ends a workflow which maintains a stream, whatever became of the others."""
-    return ReportOperator(
-        task_id="report",
-        asset=assets.maintained(stream.name),
-        skip_event=params.DRY_RUN,
-        trigger_rule=TriggerRule.ALL_DONE,
-        **stream.where,
-    )

@@ -9,14 +9,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import DAG, Param, TriggerRule
+from airflow.sdk import DAG, Param
 
 from drystone.airflow import assets, params
 from drystone.airflow.approval import PlanApproval
 from drystone.airflow.common import Stream, streams
-from drystone.airflow.editing import approval
 from drystone.airflow.operator import DrystoneSparkOperator
-from drystone.airflow.report import ReportOperator
 from drystone.airflow.sensors import BlocksReadySensor, DeleteDelaySensor, marks_timeout, ready_timeout
 from drystone.jobs import REPAIR_KINDS
 
@@ -51,7 +49,7 @@ def form() -> dict[str, Param]:
         ),
         "origin_stream": params.text("Other stream", "For adopt: the stream's name there, if it is another."),
         "reason": params.text("Reason", "Why: it is kept in the audit log. What once was whole goes only with one."),
-        "approval": approval(),
+        "approval": params.approval(),
         "dry_run": params.dry_run(default=True),
     }
 
@@ -73,13 +71,7 @@ def build(stream: Stream) -> DAG:
             task_id="delete_delay", skip=params.DRY_RUN, timeout=marks_timeout(stream.times), **stream.where
         )
         sweep = stream.spark("sweep", "sweep")
-        report = ReportOperator(
-            task_id="report",
-            asset=assets.maintained(stream.name),
-            skip_event=params.DRY_RUN,
-            trigger_rule=TriggerRule.ALL_DONE,
-            **stream.where,
-        )
+        report = stream.report(assets.maintained(stream.name))
         plan >> approve >> repair >> ready >> mark >> delay >> sweep >> report
     return dag
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import DAG, Param, TriggerRule
+from airflow.sdk import DAG, Param
 
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
-from drystone.airflow.report import ReportOperator
 from drystone.config.ingest import KafkaIngest
 
 DOC = """\
@@ -51,13 +50,7 @@ def build(stream: Stream) -> DAG:
     dag = stream.dag("replay", DOC, form(), schedule=None, max_active_runs=1)
     with dag:
         replay = stream.spark("replay", "replay", request=replay_request)
-        report = ReportOperator(
-            task_id="report",
-            asset=assets.replayed(stream.name),
-            skip_event=params.DRY_RUN,
-            trigger_rule=TriggerRule.ALL_DONE,
-            **stream.where,
-        )
+        report = stream.report(assets.replayed(stream.name))
         replay >> report
     return dag
 

@@ -13,7 +13,7 @@ from airflow.sdk import DAG, Param
 from drystone.airflow import params
 from drystone.airflow.common import Stream, streams
 from drystone.airflow.compaction import compaction
-from drystone.airflow.editing import approval, editing
+from drystone.airflow.editing import editing
 from drystone.airflow.removal import removal
 from drystone.airflow.step import author_of
 
@@ -44,7 +44,7 @@ def form() -> dict[str, Param]:
         "sources": params.ulids("Sources", "Sources by id, one a line."),
         "blocks": params.blocks("Blocks by ULID, one a line: all of their sources."),
         "reason": params.text("Reason", "Why: it is kept in the edit and in the log. Needed."),
-        "approval": approval(),
+        "approval": params.approval(),
         "dry_run": params.dry_run(default=True),
     }
 

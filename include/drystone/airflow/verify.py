@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import DAG, TriggerRule
+from airflow.sdk import DAG
 
 from drystone.airflow import assets, params
 from drystone.airflow.common import Stream, streams
-from drystone.airflow.report import ReportOperator
 
 DOC = """\
 Checks a stream, and changes nothing. **verify → report**: sizes of all files, each block's index against its meta.json,
@@ -37,13 +36,7 @@ def build(stream: Stream) -> DAG:
     dag = stream.dag("verify", DOC, form, schedule=schedule, max_active_runs=1)
     with dag:
         verify = stream.spark("verify", "verify", request=verify_request)
-        report = ReportOperator(
-            task_id="report",
-            asset=assets.maintained(stream.name),
-            skip_event=True,
-            trigger_rule=TriggerRule.ALL_DONE,
-            **stream.where,
-        )
+        report = stream.report(assets.maintained(stream.name), skip_event=True)
         verify >> report
     return dag
 

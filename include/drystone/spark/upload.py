@@ -18,11 +18,10 @@ from drystone.block.schema import Schema
 from drystone.config.ingest import KafkaIngest
 from drystone.config.model import StreamConfig
 from drystone.engine.outcome import Outcome
-from drystone.engine.record import keep_schema
 from drystone.engine.schemas import fitting_schema, known_schema
 from drystone.errors import InputError, UsageError
 from drystone.ingest import files as ingest
-from drystone.ingest.blocks import BlockBuilder, BuiltSource, local_path, prepared, sources_of
+from drystone.ingest.blocks import BuiltSource, local_path, prepared
 from drystone.ingest.files import PlannedFile
 from drystone.jobs import UploadRequest
 from drystone.rows.arrow_schema import from_arrow, settle
@@ -58,18 +57,7 @@ def _dry_run(found: list[Path]) -> Outcome:
 
 def _upload(job: JobContext, todo: Sequence[PlannedFile], folders: Collection[Folder]) -> list[BuiltSource]:
     frame, schema = _typed(load_files(job.spark, job.config, _locations(todo)), job.config, _known(job, folders))
-    builder = BlockBuilder(
-        bucket=job.bucket,
-        stream=job.stream,
-        config=job.config,
-        schema=schema,
-        fingerprint=keep_schema(job.bucket, job.stream, schema),
-        files={str(file.location.resolve()): file for file in todo},
-        present=sources_of(folders),
-        stamp=dict(job.coordination.stamp()),
-        operation=job.run,
-        clock=job.workers.clock,
-    )
+    builder = verb.block_builder(job, schema, todo, folders)
     empty: list[BuiltSource] = []
     if any(file.plan.listed for file in todo):
         builder = prepared(builder, _chunk_starts(frame))

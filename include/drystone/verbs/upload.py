@@ -7,11 +7,13 @@ from functools import cache
 from pathlib import Path
 
 from drystone.block.folder import Folder
+from drystone.block.schema import Schema
 from drystone.engine.job import Job
 from drystone.engine.outcome import Outcome
+from drystone.engine.record import keep_schema
 from drystone.errors import InputError
 from drystone.ingest import files as ingest
-from drystone.ingest.blocks import BuiltSource
+from drystone.ingest.blocks import BlockBuilder, BuiltSource, sources_of
 from drystone.ingest.files import FileDone, PlannedFile
 from drystone.ingest.planning import FilePlanner
 from drystone.timeline.gone import Gone
@@ -25,7 +27,7 @@ Build = Callable[[Sequence[PlannedFile], Collection[Folder]], list[BuiltSource]]
 def run(job: Job, found: Sequence[Path], base: Path, build: Build) -> Outcome:
     """Plan, upload and commit these files, named by their paths below `base`; what was done before is left as it is."""
     planner = _planner(job, base)
-    planned = [_plan(planner, path, job.clock()) for path in found]
+    planned = [planner.plan(path, job.clock()) for path in found]
     todo = [file for file in planned if not ingest.is_done(job.bucket, file)]
     changed = sum(file.plan.number > 0 for file in todo)
     summary: dict[str, int | str] = {"files": len(found), "files_done_before": len(found) - len(todo)}
@@ -65,8 +67,23 @@ def _planner(job: Job, base: Path) -> FilePlanner:
     return FilePlanner(job.bucket, job.stream, job.config.generation, base, rules.on_change, gone)
 
 
-def _plan(planner: FilePlanner, path: Path, now: int) -> PlannedFile:
-    return planner.plan(path, now)
+def block_builder(job: Job, schema: Schema, todo: Sequence[PlannedFile], folders: Collection[Folder]) -> BlockBuilder:
+    """Return what makes blocks of the rows of these files, but for what these folders hold already.
+
+    Keeps the schema in the bucket: see `keep_schema` for what it raises.
+    """
+    return BlockBuilder(
+        bucket=job.bucket,
+        stream=job.stream,
+        config=job.config,
+        schema=schema,
+        fingerprint=keep_schema(job.bucket, job.stream, schema),
+        files={str(file.location.resolve()): file for file in todo},
+        present=sources_of(folders),
+        stamp=dict(job.coordination.stamp()),
+        operation=job.run,
+        clock=job.workers.clock,
+    )
 
 
 def _check_roots(job: Job, todo: Sequence[PlannedFile], snapshot: Snapshot) -> None:

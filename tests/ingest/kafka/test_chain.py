@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from buckets import Spy, blind_to
 
 from drystone.block import edits, keys
 from drystone.bucket import Bucket, MemoryBucket
@@ -113,22 +114,6 @@ def test_a_chain_cannot_fork(chain: Chain) -> None:
     assert chain.position() == Next(10)
 
 
-class _Blind:
-    """A client that does not see an object yet."""
-
-    def __init__(self, bucket: Bucket, hidden: str) -> None:
-        self._bucket, self._hidden = bucket, hidden
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bucket, name)
-
-    def get(self, key: str) -> bytes:
-        """Hide it."""
-        if key == self._hidden:
-            raise ObjectMissingError(key)
-        return self._bucket.get(key)
-
-
 _STEPS: dict[str, Callable[[Chain, Plan], object]] = {
     ".json": lambda chain, _: chain.plan(plan(5, 30)),
     ".slices.json": lambda chain, made: chain.nothing(made),
@@ -144,7 +129,7 @@ def test_a_run_that_does_not_see_an_object_does_not_go_on_with_its_own(bucket: B
     whole.nothing(made)
     whole.commit(made, committed(made))
     before = listed(bucket)
-    blind = Ground(_Blind(bucket, f"{made.key}{hidden}"), "main", 0).chain(ROOT, 0)  # type: ignore[arg-type]
+    blind = Ground(Spy(bucket, blind_to(f"{made.key}{hidden}")), "main", 0).chain(ROOT, 0)  # type: ignore[arg-type]
     with pytest.raises(ObjectMissingError):
         _STEPS[hidden](blind, made)
     assert listed(bucket) == before

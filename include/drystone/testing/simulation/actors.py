@@ -21,9 +21,8 @@ from drystone.block.predicates import Comparison
 from drystone.block.schema import Column, Schema
 from drystone.engine.job import Job
 from drystone.engine.outcome import Outcome
-from drystone.engine.record import keep_schema
 from drystone.errors import DrystoneError, HeldError, ObjectExistsError, UploadTimeoutError, UsageError
-from drystone.ingest.blocks import BlockBuilder, BuiltSource, sources_of
+from drystone.ingest.blocks import BuiltSource
 from drystone.ingest.files import PlannedFile
 from drystone.jobs import CompactRequest, DetectRequest, MarkRequest, RetireRequest, SweepRequest
 from drystone.testing.simulation.facts import Row
@@ -117,18 +116,7 @@ def upload_file(job: Job, world: World, path: Path) -> Outcome:
     """Do what the upload job does, with rows that are made where Spark would read them."""
 
     def build(todo: Sequence[PlannedFile], folders: Collection[Folder]) -> list[BuiltSource]:
-        builder = BlockBuilder(
-            bucket=job.bucket,
-            stream=job.stream,
-            config=job.config,
-            schema=_SCHEMA,
-            fingerprint=keep_schema(job.bucket, job.stream, _SCHEMA),
-            files={str(file.location.resolve()): file for file in todo},
-            present=sources_of(folders),
-            stamp=job.coordination.stamp(),
-            operation=job.run,
-            clock=job.workers.clock,
-        )
+        builder = upload.block_builder(job, _SCHEMA, todo, folders)
         batches = [_batch(file, world.truth.files[file.plan.path]) for file in todo]
         lines = job.workers.map(lambda batch: [b.column(0).to_pylist() for b in builder(iter([batch]))], batches)
         return [BuiltSource.model_validate_json(line) for some in lines for part in some for line in part]
